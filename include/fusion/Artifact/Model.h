@@ -1,0 +1,173 @@
+//===- Model.h - What a compiled model is, in memory ------------*- C++ -*-===//
+//
+// The contents of a `model.fusion` file. Plain C++17, no LLVM: Link fills it
+// and Artifact/Writer.h stores it; Artifact/Reader.h maps it and the runtime
+// executes it. Sizes are SymExpr polynomials over the model's symbols; every
+// other number is final.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_ARTIFACT_MODEL_H
+#define FUSION_ARTIFACT_MODEL_H
+
+#include "fusion/Support/SymExpr.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fusion::artifact {
+
+/// Element types, with ONNX's TensorProto.DataType numbers.
+enum class DType : uint8_t {
+  F32 = 1, U8 = 2, I8 = 3, U16 = 4, I16 = 5, I32 = 6, I64 = 7, Bool = 9,
+  F16 = 10, F64 = 11, U32 = 12, U64 = 13, BF16 = 16, F8E4M3FN = 17,
+  F8E5M2 = 19, U4 = 21, I4 = 22, F4E2M1 = 23, F8E8M0 = 24,
+};
+
+/// Bits of one element; sub-byte elements are packed, first in the low bits.
+unsigned bitWidth(DType type);
+const char *name(DType type);
+
+/// What an input or output means to a decoder; found at compile time.
+enum class Role : uint8_t {
+  None, TokenIds, AttentionMask, PositionIds, PastKey, PastValue, Logits,
+  PresentKey, PresentValue,
+};
+const char *name(Role role);
+
+struct TensorInfo {
+  std::string name; ///< as in the ONNX file
+  DType type = DType::F32;
+  std::vector<SymExpr> shape;
+  Role role = Role::None;
+};
+
+/// How a symbol gets its value when a session is bound to inputs.
+struct Symbol {
+  enum class Source : uint8_t {
+    InputDim,     ///< axis `axis` of input `input`, which is exactly the symbol
+    CachedLength, ///< the session's number of cached tokens (--kv-cache=state)
+  };
+  std::string name;
+  Source source = Source::InputDim;
+  uint32_t input = 0, axis = 0;
+  int64_t lower = 0;
+  int64_t upper = INT64_MAX; ///< compiled range, inclusive
+};
+
+/// A buffer that lives as long as the session (a KV cache).
+struct State {
+  std::string name;
+  DType type = DType::F32;
+  std::vector<SymExpr> storage; ///< allocated shape; zero-filled at the start
+  int32_t lengthAxis = -1;      ///< axis along which tokens are appended
+};
+
+/// A constant in the weight section.
+struct Weight {
+  std::string name;
+  DType type = DType::F32;
+  std::vector<int64_t> shape; ///< logical shape of the stored form
+  std::string layout;         ///< "" for row-major, else a packed layout's name
+  uint64_t offset = 0, bytes = 0; ///< within the weight section, 64-aligned
+};
+
+/// Code of one kernel for one target.
+struct KernelCode {
+  enum class Target : uint8_t { HostV3, HostV4, Sm90a };
+  Target target = Target::HostV3;
+  uint32_t image = 0;   ///< index into Model::images
+  uint64_t entry = 0;   ///< host: offset of the function within the image
+  std::string symbol;   ///< card: name of the function in the cubin
+  uint32_t registers = 0, sharedBytes = 0, spillBytes = 0; ///< card
+  uint32_t threads = 0; ///< card: threads a block
+};
+
+struct Kernel {
+  std::string name, family, config;
+  std::vector<KernelCode> code;
+};
+
+/// A host image or a cubin; its bytes lie in the code section.
+struct Image {
+  KernelCode::Target target = KernelCode::Target::HostV3;
+  uint64_t offset = 0, bytes = 0; ///< within the code section, 4096-aligned
+};
+
+/// Where a launch's buffer is.
+struct BufferRef {
+  enum class Kind : uint8_t { None, Input, Output, Weight, Arena, State };
+  Kind kind = Kind::None;
+  uint32_t index = 0; ///< into inputs, outputs, weights, Program::buffers, states
+  SymExpr byteOffset; ///< views cost nothing: an offset into the buffer
+};
+
+/// A slice of the arena. Offsets follow from the live ranges by planArena().
+struct ArenaBuffer {
+  SymExpr bytes;
+  uint32_t firstUse = 0, lastUse = 0; ///< launch indices, inclusive
+};
+
+/// How the card is to place a launch; the host ignores it.
+enum class LaunchClass : uint8_t {
+  Independent, ///< own grid and resources
+  Chain,       ///< shares one (grid, shared memory, register) class with its chain
+};
+enum class CacheHint : uint8_t { None, EvictFirst, EvictLast };
+
+struct LaunchArg {
+  BufferRef buffer;
+  CacheHint hint = CacheHint::None;
+  /// No kernel of this program writes the buffer: its loads may move into the
+  /// prologue, before the wait for the previous kernel.
+  bool stepInvariant = false;
+};
+
+struct Launch {
+  uint32_t kernel = 0;
+  std::vector<LaunchArg> args;  ///< operands, then results
+  std::vector<SymExpr> sizes;   ///< values of the kernel's own symbols
+  SymExpr grid = 1;             ///< work items
+  SymExpr grain = 1;            ///< least work items worth one worker
+  SymExpr scratchBytes;         ///< host: scratch of each worker
+  LaunchClass launchClass = LaunchClass::Independent;
+  bool programmatic = false;    ///< card: prologue | wait | body split
+  std::string site;             ///< ONNX nodes, for profiles and errors
+};
+
+/// One bucket class of the model: the same function, fused for its sizes.
+struct Program {
+  std::string name;        ///< "decode", "small_m", "prefill" or "main"
+  SymExpr rows;            ///< number of token rows (M); 1 when not a decoder
+  int64_t minRows = 0, maxRows = INT64_MAX; ///< inclusive
+  std::vector<std::pair<std::string, int64_t>> fixed; ///< symbols held constant
+  std::vector<ArenaBuffer> buffers;
+  std::vector<Launch> launches;
+};
+
+struct Model {
+  std::string producer;   ///< version of the compiler
+  std::string name;       ///< graph name
+  std::string options;    ///< canonical text of the options that shaped it
+  std::vector<Symbol> symbols;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<State> states;
+  std::vector<Weight> weights;
+  std::vector<Kernel> kernels;
+  std::vector<Image> images;
+  std::vector<Program> programs; ///< tried in order; the first that fits runs
+  /// The context that --kv-cache=state was compiled for; 0 when exposed.
+  int64_t maxContext = 0;
+  std::string explain;    ///< the fusion report as JSON
+};
+
+/// First fit over live ranges, largest buffer first; offsets are 64-aligned.
+/// `bytes[i]` is the size of buffers[i]. Returns the arena's size.
+uint64_t planArena(const std::vector<ArenaBuffer> &buffers,
+                   const std::vector<uint64_t> &bytes,
+                   std::vector<uint64_t> &offsets);
+
+} // namespace fusion::artifact
+
+#endif // FUSION_ARTIFACT_MODEL_H
