@@ -1,0 +1,1 @@
+# OpenBLAS for the host runtime.

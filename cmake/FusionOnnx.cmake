@@ -1,0 +1,1 @@
+# The onnx C++ library.
