@@ -1,0 +1,1 @@
+"""Builders that write ONNX models out of weight files, without torch."""

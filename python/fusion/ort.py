@@ -1,0 +1,67 @@
+"""The same models through onnxruntime's CPU provider: the independent voice of tests and benchmarks."""
+import time
+
+import numpy as np
+import onnxruntime as ort
+
+
+def session(path, threads=None):
+    o = ort.SessionOptions()
+    o.log_severity_level = 3
+    if threads:
+        o.intra_op_num_threads = threads
+    return ort.InferenceSession(str(path), o, providers=["CPUExecutionProvider"])
+
+
+class Decoder:
+    """A decoder with past and present caches under any of the exporters' names, stepped greedily."""
+
+    def __init__(self, path, threads=None):
+        self.session = session(path, threads)
+        self._inputs = {i.name: i for i in self.session.get_inputs()}
+        self._past = [n for n in self._inputs if "past" in n]
+        self._outputs = [o.name for o in self.session.get_outputs()]
+        self._logits = next(n for n in self._outputs if "logits" in n)
+        self._present = [n for n in self._outputs if n != self._logits]
+        if len(self._past) != len(self._present):
+            raise ValueError(f"{path}: {len(self._past)} past inputs and {len(self._present)} present outputs")
+        self.reset()
+
+    def reset(self):
+        self.length = 0
+        self._cache = {}
+        for n in self._past:
+            i = self._inputs[n]
+            dtype = np.float16 if "float16" in i.type else np.float32
+            self._cache[n] = np.zeros([1, i.shape[1], 0, i.shape[3]], dtype)
+
+    def step(self, ids):
+        """Feeds ids after what is cached; returns the logits of the last of them."""
+        n, total = len(ids), self.length + len(ids)
+        known = {"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, total), np.int64),
+                 "position_ids": np.arange(self.length, total, dtype=np.int64)[None]}
+        feeds = {k: v for k, v in known.items() if k in self._inputs} | self._cache
+        outputs = dict(zip(self._outputs, self.session.run(None, feeds)))
+        self._cache = {p: outputs[q] for p, q in zip(self._past, self._present)}
+        self.length = total
+        return outputs[self._logits][0, -1]
+
+    def generate(self, prompt, count, forced=()):
+        """Greedy tokens; with `forced`, those are fed instead of the chosen ones."""
+        self.reset()
+        tokens, logits = [], self.step(list(prompt))
+        for i in range(count):
+            tokens.append(int(logits.argmax()))
+            if i + 1 < count:
+                logits = self.step([forced[i] if i < len(forced) else tokens[-1]])
+        return tokens
+
+    def rates(self, prompt, count):
+        """(prefill, decode) in tokens a second."""
+        self.reset()
+        start = time.perf_counter()
+        token = int(self.step(list(prompt)).argmax())
+        middle = time.perf_counter()
+        for _ in range(count):
+            token = int(self.step([token]).argmax())
+        return len(prompt) / (middle - start), count / (time.perf_counter() - middle)
