@@ -9,18 +9,22 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 using namespace fusion;
 
 namespace {
 
-int64_t wrappingAdd(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) +
-                              static_cast<uint64_t>(b));
-}
-int64_t wrappingMul(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) *
-                              static_cast<uint64_t>(b));
+/// Products with more terms than this are not sizes of tensors; a text that
+/// asks for one is refused before it costs memory.
+constexpr size_t kMostParsedTerms = 1024;
+constexpr const char *kOverflow = "overflow()";
+
+/// a / b when it is exact; avoids the one quotient that overflows.
+std::optional<int64_t> exactQuotient(int64_t a, int64_t b) {
+  if (b == 0 || (a == INT64_MIN && b == -1) || a % b != 0)
+    return std::nullopt;
+  return a / b;
 }
 
 std::optional<int64_t> floorDivide(int64_t a, int64_t b) {
@@ -82,7 +86,8 @@ private:
     auto value = unary();
     while (value && eat('*')) {
       auto right = unary();
-      if (!right)
+      if (!right || value->polynomial().size() * right->polynomial().size() >
+                        kMostParsedTerms)
         return std::nullopt;
       value = *value * *right;
     }
@@ -153,34 +158,6 @@ private:
   int depth = 0;
 };
 
-struct AtomParts {
-  std::string function;
-  SymExpr a, b;
-};
-
-/// Splits `f(a, b)` at the comma on the outermost level.
-std::optional<AtomParts> splitAtom(const std::string &spelling) {
-  size_t open = spelling.find('(');
-  if (open == std::string::npos)
-    return std::nullopt;
-  int level = 0;
-  for (size_t i = open + 1; i < spelling.size(); ++i) {
-    if (spelling[i] == '(')
-      ++level;
-    else if (spelling[i] == ')')
-      --level;
-    else if (spelling[i] == ',' && level == 0) {
-      auto a = SymExpr::parse(spelling.substr(open + 1, i - open - 1));
-      auto b =
-          SymExpr::parse(spelling.substr(i + 1, spelling.size() - i - 2));
-      if (!a || !b)
-        return std::nullopt;
-      return AtomParts{spelling.substr(0, open), *a, *b};
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<SymExpr> apply(const std::string &function, const SymExpr &a,
                              const SymExpr &b) {
   if (function == "floordiv")
@@ -194,7 +171,40 @@ std::optional<SymExpr> apply(const std::string &function, const SymExpr &a,
 
 } // namespace
 
-SymExpr::SymExpr(int64_t constant) { add({}, constant); }
+SymExpr::SymExpr(int64_t constant) {
+  if (constant == INT64_MIN) // its magnitude has no text
+    *this = overflow();
+  else if (constant)
+    terms[{}] = constant;
+}
+
+SymExpr SymExpr::overflow() { return atom(kOverflow); }
+
+bool SymExpr::overflowed() const {
+  return terms.size() == 1 && terms.begin()->first == Monomial{kOverflow};
+}
+
+/// Splits at the comma on the outermost level.
+std::optional<SymExpr::Call> SymExpr::splitCall(const std::string &factor) {
+  size_t open = factor.find('(');
+  if (open == std::string::npos)
+    return std::nullopt;
+  int level = 0;
+  for (size_t i = open + 1; i < factor.size(); ++i) {
+    if (factor[i] == '(')
+      ++level;
+    else if (factor[i] == ')')
+      --level;
+    else if (factor[i] == ',' && level == 0) {
+      auto a = SymExpr::parse(factor.substr(open + 1, i - open - 1));
+      auto b = SymExpr::parse(factor.substr(i + 1, factor.size() - i - 2));
+      if (!a || !b)
+        return std::nullopt;
+      return Call{factor.substr(0, open), *a, *b};
+    }
+  }
+  return std::nullopt;
+}
 
 SymExpr SymExpr::symbol(std::string_view name) {
   return atom(std::string(name));
@@ -202,7 +212,7 @@ SymExpr SymExpr::symbol(std::string_view name) {
 
 SymExpr SymExpr::atom(std::string spelling) {
   SymExpr e;
-  e.add({std::move(spelling)}, 1);
+  e.terms[{std::move(spelling)}] = 1;
   return e;
 }
 
@@ -211,43 +221,49 @@ SymExpr SymExpr::call(std::string_view function, const SymExpr &a,
   return atom(std::string(function) + "(" + a.str() + ", " + b.str() + ")");
 }
 
-void SymExpr::add(const Monomial &monomial, int64_t coefficient) {
+bool SymExpr::add(const Monomial &monomial, int64_t coefficient) {
   if (coefficient == 0)
-    return;
+    return true;
   auto [it, inserted] = terms.try_emplace(monomial, coefficient);
   if (inserted)
-    return;
-  it->second = wrappingAdd(it->second, coefficient);
+    return true;
+  if (__builtin_add_overflow(it->second, coefficient, &it->second) ||
+      it->second == INT64_MIN)
+    return false;
   if (it->second == 0)
     terms.erase(it);
+  return true;
 }
 
 SymExpr SymExpr::operator+(const SymExpr &other) const {
+  if (overflowed() || other.overflowed())
+    return overflow();
   SymExpr result = *this;
   for (const auto &[monomial, coefficient] : other.terms)
-    result.add(monomial, coefficient);
+    if (!result.add(monomial, coefficient))
+      return overflow();
   return result;
 }
 
-SymExpr SymExpr::operator-() const {
-  SymExpr result;
-  for (const auto &[monomial, coefficient] : terms)
-    result.add(monomial, wrappingMul(coefficient, -1));
-  return result;
-}
+SymExpr SymExpr::operator-() const { return *this * SymExpr(-1); }
 
 SymExpr SymExpr::operator-(const SymExpr &other) const {
   return *this + -other;
 }
 
 SymExpr SymExpr::operator*(const SymExpr &other) const {
+  if (overflowed() || other.overflowed())
+    return overflow();
   SymExpr result;
   for (const auto &[m1, c1] : terms)
     for (const auto &[m2, c2] : other.terms) {
       Monomial m = m1;
       m.insert(m.end(), m2.begin(), m2.end());
       std::sort(m.begin(), m.end());
-      result.add(m, wrappingMul(c1, c2));
+      int64_t c;
+      if (__builtin_mul_overflow(c1, c2, &c) || c == INT64_MIN ||
+          !result.add(m, c))
+        return overflow();
     }
   return result;
 }
@@ -276,7 +292,7 @@ std::set<std::string> SymExpr::symbols() const {
   std::set<std::string> result;
   for (const auto &[monomial, coefficient] : terms)
     for (const std::string &factor : monomial) {
-      auto parts = splitAtom(factor);
+      auto parts = splitCall(factor);
       if (!parts) {
         result.insert(factor);
         continue;
@@ -288,7 +304,7 @@ std::set<std::string> SymExpr::symbols() const {
 }
 
 std::optional<SymExpr> SymExpr::exactDiv(const SymExpr &divisor) const {
-  if (divisor.terms.empty())
+  if (divisor.terms.empty() || overflowed() || divisor.overflowed())
     return std::nullopt;
   // Polynomial long division on the lexicographically largest monomials.
   auto lead = [](const SymExpr &e) {
@@ -302,7 +318,8 @@ std::optional<SymExpr> SymExpr::exactDiv(const SymExpr &divisor) const {
   auto d = lead(divisor);
   for (int steps = 0; !rest.terms.empty(); ++steps) {
     auto r = lead(rest);
-    if (steps > 64 || r->second % d->second != 0 ||
+    auto coefficient = exactQuotient(r->second, d->second);
+    if (steps > 64 || !coefficient || rest.overflowed() ||
         !std::includes(r->first.begin(), r->first.end(), d->first.begin(),
                        d->first.end()))
       return std::nullopt;
@@ -310,7 +327,7 @@ std::optional<SymExpr> SymExpr::exactDiv(const SymExpr &divisor) const {
     std::set_difference(r->first.begin(), r->first.end(), d->first.begin(),
                         d->first.end(), std::back_inserter(m));
     SymExpr term;
-    term.add(m, r->second / d->second);
+    term.terms[m] = *coefficient;
     quotient = quotient + term;
     rest = rest - term * divisor;
   }
@@ -321,11 +338,11 @@ std::optional<SymExpr> SymExpr::floorDiv(const SymExpr &a, const SymExpr &b) {
   auto ca = a.asConstant(), cb = b.asConstant();
   if (cb && *cb == 0)
     return std::nullopt;
+  if (a.overflowed() || b.overflowed())
+    return overflow();
   if (ca && cb) {
     auto q = floorDivide(*ca, *cb);
-    if (!q)
-      return std::nullopt;
-    return SymExpr(*q);
+    return q ? SymExpr(*q) : overflow();
   }
   if (auto exact = a.exactDiv(b))
     return exact;
@@ -333,16 +350,16 @@ std::optional<SymExpr> SymExpr::floorDiv(const SymExpr &a, const SymExpr &b) {
     // Terms that the divisor divides leave the quotient exactly:
     // floordiv(4*n + 3, 2) = 2*n + 1.
     SymExpr out, in;
-    for (const auto &[monomial, coefficient] : a.terms)
-      if (!monomial.empty() && coefficient % *cb == 0)
-        out.add(monomial, coefficient / *cb);
+    for (const auto &[monomial, coefficient] : a.terms) {
+      auto exact = exactQuotient(coefficient, *cb);
+      if (!monomial.empty() && exact)
+        out.terms[monomial] = *exact;
       else
-        in.add(monomial, coefficient);
+        in.terms[monomial] = coefficient;
+    }
     if (auto c = in.asConstant()) {
       auto q = floorDivide(*c, *cb);
-      if (!q)
-        return std::nullopt;
-      return out + SymExpr(*q);
+      return q ? out + SymExpr(*q) : overflow();
     }
     if (!out.terms.empty())
       return out + call("floordiv", in, b);
@@ -363,12 +380,16 @@ std::optional<SymExpr> SymExpr::mod(const SymExpr &a, const SymExpr &b) {
 }
 
 SymExpr SymExpr::min(const SymExpr &a, const SymExpr &b) {
+  if (a.overflowed() || b.overflowed())
+    return overflow();
   if (auto difference = (a - b).asConstant())
     return *difference <= 0 ? a : b;
   return b < a ? call("min", b, a) : call("min", a, b);
 }
 
 SymExpr SymExpr::max(const SymExpr &a, const SymExpr &b) {
+  if (a.overflowed() || b.overflowed())
+    return overflow();
   if (auto difference = (a - b).asConstant())
     return *difference >= 0 ? a : b;
   return b < a ? call("max", b, a) : call("max", a, b);
@@ -380,7 +401,7 @@ SymExpr::substitute(const std::map<std::string, SymExpr> &values) const {
   for (const auto &[monomial, coefficient] : terms) {
     SymExpr product(coefficient);
     for (const std::string &factor : monomial) {
-      if (auto parts = splitAtom(factor)) {
+      if (auto parts = splitCall(factor)) {
         auto e = apply(parts->function, parts->a.substitute(values),
                        parts->b.substitute(values));
         product = product * (e ? *e : atom(factor));
@@ -396,7 +417,7 @@ SymExpr::substitute(const std::map<std::string, SymExpr> &values) const {
 
 static std::optional<int64_t> evaluateFactor(const std::string &factor,
                                              const SymExpr::Lookup &lookup) {
-  auto parts = splitAtom(factor);
+  auto parts = SymExpr::splitCall(factor);
   if (!parts)
     return lookup(factor);
   auto a = parts->a.evaluate(lookup), b = parts->b.evaluate(lookup);
@@ -409,10 +430,13 @@ static std::optional<int64_t> evaluateFactor(const std::string &factor,
   auto q = floorDivide(*a, *b);
   if (!q || parts->function == "floordiv")
     return q;
-  return *a - *q * *b;
+  int64_t r = *a % *b; // takes the dividend's sign; mod takes the divisor's
+  return r != 0 && (r < 0) != (*b < 0) ? r + *b : r;
 }
 
 std::optional<int64_t> SymExpr::evaluate(const Lookup &lookup) const {
+  if (overflowed())
+    return std::nullopt;
   int64_t sum = 0;
   for (const auto &[monomial, coefficient] : terms) {
     int64_t product = coefficient;

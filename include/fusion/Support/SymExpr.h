@@ -4,7 +4,9 @@
 // coefficients over named symbols, in one normal form, so that equal sizes are
 // equal objects ("past + seq" and "seq + past" are the same). Quotients,
 // remainders, minima and maxima that do not reduce to a polynomial become
-// atoms with a canonical spelling, e.g. `floordiv(seq + 1, 2)`.
+// atoms with a canonical spelling, e.g. `floordiv(seq + 1, 2)`. A coefficient
+// beyond 64 bits makes the whole expression `overflow()`, which has no value
+// and no readable text.
 //
 // Plain C++17: the dialect, the compiler and the runtime share this file.
 //
@@ -65,7 +67,17 @@ public:
   /// Nullopt when a symbol has no value, on overflow, and on division by zero.
   std::optional<int64_t> evaluate(const Lookup &lookup) const;
 
-  /// Canonical text, readable by parse(): `past + seq`, `2*seq*hidden - 1`.
+  /// Whether a coefficient overflowed on the way here.
+  bool overflowed() const;
+
+  /// A factor that is not a symbol: `function` is floordiv, mod, min or max.
+  struct Call;
+  /// Splits a factor such as `floordiv(seq + 1, 2)`; nullopt for a symbol.
+  static std::optional<Call> splitCall(const std::string &factor);
+  /// The sum's products with their coefficients.
+  const std::map<Monomial, int64_t> &polynomial() const { return terms; }
+
+  /// Canonical text, readable by parse(): `past + seq`, `2*hidden*seq - 1`.
   std::string str() const;
   static std::optional<SymExpr> parse(std::string_view text);
 
@@ -73,12 +85,19 @@ public:
   static bool isIdentifier(std::string_view name);
 
 private:
-  void add(const Monomial &monomial, int64_t coefficient);
+  /// False on overflow; the caller's result is then overflow().
+  [[nodiscard]] bool add(const Monomial &monomial, int64_t coefficient);
+  static SymExpr overflow();
   static SymExpr atom(std::string spelling);
   static SymExpr call(std::string_view function, const SymExpr &a,
                       const SymExpr &b);
 
   std::map<Monomial, int64_t> terms;
+};
+
+struct SymExpr::Call {
+  std::string function;
+  SymExpr a, b;
 };
 
 } // namespace fusion
