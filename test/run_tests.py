@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Runs the test suites of a build and prints `N passed, N failed` as its last line.
+
+    run_tests.py --build build/dev [--suite lit|unit|e2e ...] [--filter REGEX] [--jobs N]
+
+lit: FileCheck tests of test/<Phase>; unit: GoogleTest programs of build/PRESET/unittests; e2e: test/e2e. Skipped tests are
+listed with their reason and count as neither.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parent
+TIMEOUT_S = 900  # of one unit test program
+
+
+class Count:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def __str__(self):
+        return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
+
+
+def run_lit(a, count):
+    with tempfile.TemporaryDirectory() as tmp:
+        out = pathlib.Path(tmp) / "lit.json"
+        cmd = [sys.executable, "-m", "lit.main", "-sv", f"-j{a.jobs}", "--timeout=120", "--output", out, a.build / "test"]
+        if a.filter:
+            cmd.append(f"--filter={a.filter}")
+        rc = subprocess.run(cmd).returncode
+        if not out.exists():
+            # No test at all is lit's exit 2 (or 0 with --filter); anything else is a broken configuration.
+            if rc not in (0, 2):
+                count.failed.append(f"lit ended with exit code {rc}")
+            return
+        for t in json.loads(out.read_text())["tests"]:
+            if t["code"] in ("PASS", "XFAIL", "FLAKYPASS"):
+                count.passed += 1
+            elif t["code"] in ("UNSUPPORTED", "SKIPPED", "EXCLUDED"):
+                if t["code"] == "UNSUPPORTED":
+                    count.skipped.append(t["name"])
+            else:
+                count.failed.append(t["name"])
+
+
+def run_unit(a, count):
+    listed = a.build / "test" / "unittests.txt"
+    names = listed.read_text().split() if listed.exists() else []
+    for name in names:
+        program = a.build / "unittests" / name
+        if a.filter and not re.search(a.filter, name):
+            continue
+        with tempfile.TemporaryDirectory() as tmp:
+            out = pathlib.Path(tmp) / "gtest.json"
+            try:
+                p = subprocess.run([program, f"--gtest_output=json:{out}", "--gtest_brief=1"], capture_output=True, text=True, errors="replace",
+                                   timeout=TIMEOUT_S, cwd=tmp)
+                rc, text = p.returncode, p.stdout + p.stderr
+            except (OSError, subprocess.TimeoutExpired) as e:
+                rc, text = 1, str(e)
+            found = json.loads(out.read_text())["testsuites"] if out.exists() else []
+            before = len(count.failed)
+            for case in (c for s in found for c in s["testsuite"]):
+                label = f"{name}: {case['classname']}.{case['name']}"
+                if case.get("failures"):
+                    count.failed.append(label)
+                elif case.get("result") == "SKIPPED":
+                    count.skipped.append(label)
+                elif case.get("status") == "RUN":
+                    count.passed += 1
+            if rc and len(count.failed) == before:
+                count.failed.append(f"{name}: ended with exit code {rc}")
+            if rc:
+                print(text[-8000:], flush=True)
+
+
+def run_e2e(a, count):
+    with tempfile.TemporaryDirectory() as tmp:
+        out = pathlib.Path(tmp) / "e2e.json"
+        cmd = [sys.executable, SOURCE / "e2e" / "run.py", "--bin", a.build / "bin", "--output", out]
+        if a.filter:
+            cmd += ["--filter", a.filter]
+        rc = subprocess.run(cmd).returncode
+        if not out.exists():
+            count.failed.append(f"end-to-end runner ended with exit code {rc}")
+            return
+        r = json.loads(out.read_text())
+        count.passed += r["passed"]
+        count.failed += r["failed"]
+        count.skipped += r["skipped"]
+
+
+SUITES = {"lit": run_lit, "unit": run_unit, "e2e": run_e2e}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--build", type=pathlib.Path, required=True)
+    p.add_argument("--suite", action="append", choices=SUITES)
+    p.add_argument("--filter", help="regular expression on test names")
+    p.add_argument("--jobs", type=int, default=os.cpu_count())
+    a = p.parse_args()
+    a.build = a.build.resolve()
+    total = Count()
+    for name in a.suite or SUITES:
+        count = Count()
+        print(f"== {name} tests", flush=True)
+        SUITES[name](a, count)
+        print(f"== {name}: {count}", flush=True)
+        total.passed += count.passed
+        total.failed += [f"{name}: {t}" for t in count.failed]
+        total.skipped += [f"{name}: {t}" for t in count.skipped]
+    for t in total.skipped:
+        print(f"skipped  {t}")
+    for t in total.failed:
+        print(f"FAILED   {t}")
+    # Continuous integration reads this line; it stays the last.
+    print(f"{total.passed} passed, {len(total.failed)} failed")
+    sys.exit(bool(total.failed))
+
+
+if __name__ == "__main__":
+    main()
