@@ -21,10 +21,10 @@ constexpr uint32_t kHostAbiVersion = 1;
 /// Row-major single-precision matrix product on the calling thread alone:
 /// C[m,n] = alpha * op(A)[m,k] * op(B)[k,n] + beta * C. A stride is the number
 /// of elements between rows of the matrix as stored.
-using HostSgemm = void (*)(int32_t transA, int32_t transB, int64_t m,
-                           int64_t n, int64_t k, float alpha, const float *a,
-                           int64_t lda, const float *b, int64_t ldb,
-                           float beta, float *c, int64_t ldc);
+using HostSgemm = void (*)(int32_t transA, int32_t transB, int64_t m, int64_t n,
+                           int64_t k, float alpha, const float *a, int64_t lda,
+                           const float *b, int64_t ldb, float beta, float *c,
+                           int64_t ldc);
 
 /// Codes that a kernel stores to HostContext::status (first one wins).
 enum HostStatus : int32_t {
@@ -35,12 +35,12 @@ enum HostStatus : int32_t {
 
 /// One per worker thread and launch.
 struct HostContext {
-  HostSgemm sgemm;        // offset 0
-  void *scratch;          // offset 8: this worker's scratch, 64-byte aligned
-  int64_t scratchBytes;   // offset 16
-  int32_t *status;        // offset 24: shared by the workers of a launch
-  int32_t worker;         // offset 32: 0 .. workers - 1
-  int32_t workers;        // offset 36
+  HostSgemm sgemm;      // offset 0
+  void *scratch;        // offset 8: this worker's scratch, 64-byte aligned
+  int64_t scratchBytes; // offset 16
+  int32_t *status;      // offset 24: shared by the workers of a launch
+  int32_t worker;       // offset 32: 0 .. workers - 1
+  int32_t workers;      // offset 36
 };
 
 static_assert(offsetof(HostContext, scratch) == 8 &&

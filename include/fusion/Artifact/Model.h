@@ -20,9 +20,25 @@ namespace fusion::artifact {
 
 /// Element types, with ONNX's TensorProto.DataType numbers.
 enum class DType : uint8_t {
-  F32 = 1, U8 = 2, I8 = 3, U16 = 4, I16 = 5, I32 = 6, I64 = 7, Bool = 9,
-  F16 = 10, F64 = 11, U32 = 12, U64 = 13, BF16 = 16, F8E4M3FN = 17,
-  F8E5M2 = 19, U4 = 21, I4 = 22, F4E2M1 = 23, F8E8M0 = 24,
+  F32 = 1,
+  U8 = 2,
+  I8 = 3,
+  U16 = 4,
+  I16 = 5,
+  I32 = 6,
+  I64 = 7,
+  Bool = 9,
+  F16 = 10,
+  F64 = 11,
+  U32 = 12,
+  U64 = 13,
+  BF16 = 16,
+  F8E4M3FN = 17,
+  F8E5M2 = 19,
+  U4 = 21,
+  I4 = 22,
+  F4E2M1 = 23,
+  F8E8M0 = 24,
 };
 
 /// Bits of one element; sub-byte elements are packed, first in the low bits.
@@ -31,8 +47,15 @@ const char *name(DType type);
 
 /// What an input or output means to a decoder; found at compile time.
 enum class Role : uint8_t {
-  None, TokenIds, AttentionMask, PositionIds, PastKey, PastValue, Logits,
-  PresentKey, PresentValue,
+  None,
+  TokenIds,
+  AttentionMask,
+  PositionIds,
+  PastKey,
+  PastValue,
+  Logits,
+  PresentKey,
+  PresentValue,
 };
 const char *name(Role role);
 
@@ -77,9 +100,9 @@ struct Weight {
 struct KernelCode {
   enum class Target : uint8_t { HostV3, HostV4, Sm90a };
   Target target = Target::HostV3;
-  uint32_t image = 0;   ///< index into Model::images
-  uint64_t entry = 0;   ///< host: offset of the function within the image
-  std::string symbol;   ///< card: name of the function in the cubin
+  uint32_t image = 0; ///< index into Model::images
+  uint64_t entry = 0; ///< host: offset of the function within the image
+  std::string symbol; ///< card: name of the function in the cubin
   uint32_t registers = 0, sharedBytes = 0, spillBytes = 0; ///< card
   uint32_t threads = 0; ///< card: threads a block
 };
@@ -99,7 +122,8 @@ struct Image {
 struct BufferRef {
   enum class Kind : uint8_t { None, Input, Output, Weight, Arena, State };
   Kind kind = Kind::None;
-  uint32_t index = 0; ///< into inputs, outputs, weights, Program::buffers, states
+  uint32_t index =
+      0; ///< into inputs, outputs, weights, Program::buffers, states
   SymExpr byteOffset; ///< views cost nothing: an offset into the buffer
 };
 
@@ -112,7 +136,7 @@ struct ArenaBuffer {
 /// How the card is to place a launch; the host ignores it.
 enum class LaunchClass : uint8_t {
   Independent, ///< own grid and resources
-  Chain,       ///< shares one (grid, shared memory, register) class with its chain
+  Chain, ///< shares one (grid, shared memory, register) class with its chain
 };
 enum class CacheHint : uint8_t { None, EvictFirst, EvictLast };
 
@@ -126,30 +150,30 @@ struct LaunchArg {
 
 struct Launch {
   uint32_t kernel = 0;
-  std::vector<LaunchArg> args;  ///< operands, then results
-  std::vector<SymExpr> sizes;   ///< values of the kernel's own symbols
-  SymExpr grid = 1;             ///< work items
-  SymExpr grain = 1;            ///< least work items worth one worker
-  SymExpr scratchBytes;         ///< host: scratch of each worker
+  std::vector<LaunchArg> args; ///< operands, then results
+  std::vector<SymExpr> sizes;  ///< values of the kernel's own symbols
+  SymExpr grid = 1;            ///< work items
+  SymExpr grain = 1;           ///< least work items worth one worker
+  SymExpr scratchBytes;        ///< host: scratch of each worker
   LaunchClass launchClass = LaunchClass::Independent;
-  bool programmatic = false;    ///< card: prologue | wait | body split
-  std::string site;             ///< ONNX nodes, for profiles and errors
+  bool programmatic = false; ///< card: prologue | wait | body split
+  std::string site;          ///< ONNX nodes, for profiles and errors
 };
 
 /// One bucket class of the model: the same function, fused for its sizes.
 struct Program {
-  std::string name;        ///< "decode", "small_m", "prefill" or "main"
-  SymExpr rows;            ///< number of token rows (M); 1 when not a decoder
-  int64_t minRows = 0, maxRows = INT64_MAX; ///< inclusive
+  std::string name; ///< "decode", "small_m", "prefill" or "main"
+  SymExpr rows;     ///< number of token rows (M); 1 when not a decoder
+  int64_t minRows = 0, maxRows = INT64_MAX;           ///< inclusive
   std::vector<std::pair<std::string, int64_t>> fixed; ///< symbols held constant
   std::vector<ArenaBuffer> buffers;
   std::vector<Launch> launches;
 };
 
 struct Model {
-  std::string producer;   ///< version of the compiler
-  std::string name;       ///< graph name
-  std::string options;    ///< canonical text of the options that shaped it
+  std::string producer; ///< version of the compiler
+  std::string name;     ///< graph name
+  std::string options;  ///< canonical text of the options that shaped it
   std::vector<Symbol> symbols;
   std::vector<TensorInfo> inputs, outputs;
   std::vector<State> states;
@@ -159,7 +183,7 @@ struct Model {
   std::vector<Program> programs; ///< tried in order; the first that fits runs
   /// The context that --kv-cache=state was compiled for; 0 when exposed.
   int64_t maxContext = 0;
-  std::string explain;    ///< the fusion report as JSON
+  std::string explain; ///< the fusion report as JSON
 };
 
 /// First fit over live ranges, largest buffer first; offsets are 64-aligned.

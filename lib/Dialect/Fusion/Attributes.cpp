@@ -45,14 +45,14 @@ static FailureOr<StringAttr> parseDim(AsmParser &parser) {
 
 static ParseResult parseDims(AsmParser &parser,
                              SmallVectorImpl<StringAttr> &dims) {
-  return parser.parseCommaSeparatedList(
-      AsmParser::Delimiter::Square, [&]() -> ParseResult {
-        auto dim = parseDim(parser);
-        if (failed(dim))
-          return failure();
-        dims.push_back(*dim);
-        return success();
-      });
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                        [&]() -> ParseResult {
+                                          auto dim = parseDim(parser);
+                                          if (failed(dim))
+                                            return failure();
+                                          dims.push_back(*dim);
+                                          return success();
+                                        });
 }
 
 Attribute ShapeAttr::parse(AsmParser &parser, Type) {

@@ -113,8 +113,8 @@ static bool isWidening(Type from, Type to) {
                                      : f.isF32() && t.isF64();
   }
   auto f = dyn_cast<IntegerType>(from), t = dyn_cast<IntegerType>(to);
-  return f && t && f.getSignedness() == t.getSignedness() &&
-         f.getWidth() > 1 && f.getWidth() < t.getWidth();
+  return f && t && f.getSignedness() == t.getSignedness() && f.getWidth() > 1 &&
+         f.getWidth() < t.getWidth();
 }
 
 OpFoldResult CastOp::fold(FoldAdaptor) {

@@ -83,17 +83,18 @@ struct AbsorbTranspose final : OpRewritePattern<MatmulOp> {
                                 PatternRewriter &rewriter) const override {
     auto lhs = op.getLhs().getDefiningOp<TransposeOp>();
     auto rhs = op.getRhs().getDefiningOp<TransposeOp>();
-    bool takeLhs = lhs && swapsLastTwo(lhs) &&
-                   getSymShape(op.getLhs()).size() > 1;
-    bool takeRhs = rhs && swapsLastTwo(rhs) &&
-                   getSymShape(op.getRhs()).size() > 1;
+    bool takeLhs =
+        lhs && swapsLastTwo(lhs) && getSymShape(op.getLhs()).size() > 1;
+    bool takeRhs =
+        rhs && swapsLastTwo(rhs) && getSymShape(op.getRhs()).size() > 1;
     if (!takeLhs && !takeRhs)
       return rewriter.notifyMatchFailure(
           op, "no operand is a transpose of the last two axes");
-    auto merged = MatmulOp::create(
-        rewriter, op.getLoc(), op.getType(), takeLhs ? lhs.getInput() : op.getLhs(),
-        takeRhs ? rhs.getInput() : op.getRhs(),
-        op.getTransposeLhs() != takeLhs, op.getTransposeRhs() != takeRhs);
+    auto merged = MatmulOp::create(rewriter, op.getLoc(), op.getType(),
+                                   takeLhs ? lhs.getInput() : op.getLhs(),
+                                   takeRhs ? rhs.getInput() : op.getRhs(),
+                                   op.getTransposeLhs() != takeLhs,
+                                   op.getTransposeRhs() != takeRhs);
     merged->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     rewriter.replaceOp(op, merged);
     return success();
@@ -120,9 +121,8 @@ static LogicalResult verifyBlocks(DequantizeOp op, const SymShape &input,
     auto have = scale[i].asConstant(), full = size.asConstant();
     if (!have || !full)
       continue;
-    int64_t want = static_cast<int64_t>(i) == axis
-                       ? (*full + block - 1) / block
-                       : *full;
+    int64_t want =
+        static_cast<int64_t>(i) == axis ? (*full + block - 1) / block : *full;
     // A group index may name any block.
     if (*have != want && !(op.getGroupIndex() && axis == (int64_t)i))
       return op.emitOpError("expected ")
@@ -141,8 +141,7 @@ LogicalResult DequantizeOp::verify() {
   int64_t rank = input.size(), axis = getAxis();
   if (rank > 0 && (axis < 0 || axis >= rank))
     return emitOpError("axis ") << axis << " is out of range for rank " << rank;
-  if (getZeroPoint() &&
-      !compatibleShapes(getSymShape(getZeroPoint()), scale))
+  if (getZeroPoint() && !compatibleShapes(getSymShape(getZeroPoint()), scale))
     return emitOpError("expected a zero point of the scale's shape, found ")
            << getZeroPoint().getType();
   bool perTensor = numElements(scale) == SymExpr(1);
@@ -225,10 +224,9 @@ LogicalResult RopeOp::verify() {
     auto columns = shape.empty() ? std::nullopt : shape.back().asConstant();
     if (!columns || (*columns != rotary && *columns != rotary / 2))
       return emitOpError("expected tables of width ")
-             << rotary / 2 << " or " << rotary << ", found "
-             << table.getType();
-    auto outer =
-        broadcastShapes(ArrayRef(input).drop_back(), ArrayRef(shape).drop_back());
+             << rotary / 2 << " or " << rotary << ", found " << table.getType();
+    auto outer = broadcastShapes(ArrayRef(input).drop_back(),
+                                 ArrayRef(shape).drop_back());
     if (!outer || !compatibleShapes(*outer, ArrayRef(input).drop_back()))
       return emitOpError() << table.getType()
                            << " does not broadcast over the input";

@@ -17,9 +17,8 @@ LogicalResult WeightOp::verify() {
   if (!bytes)
     return emitOpError("expected a static type, found ") << getType();
   if (static_cast<uint64_t>(*bytes) != getSource().getLength())
-    return emitOpError("expected ")
-           << *bytes << " bytes for " << getType() << ", found "
-           << getSource().getLength();
+    return emitOpError("expected ") << *bytes << " bytes for " << getType()
+                                    << ", found " << getSource().getLength();
   return success();
 }
 
@@ -303,8 +302,7 @@ LogicalResult ConcatOp::verify() {
 }
 
 OpFoldResult ConcatOp::fold(FoldAdaptor) {
-  return getInputs().size() == 1 &&
-                 getInputs().front().getType() == getType()
+  return getInputs().size() == 1 && getInputs().front().getType() == getType()
              ? getInputs().front()
              : Value();
 }

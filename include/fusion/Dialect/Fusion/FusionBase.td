@@ -8,12 +8,14 @@ include "fusion/Dialect/Fusion/FusionInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-def Fusion_Tensor : AnyTypeOf<[AnyRankedTensor]>;
-def Fusion_BoolTensor : TypeConstraint<
+def Fusion_Tensor : Type<
+    CPred<"::llvm::isa<::mlir::RankedTensorType>($_self)">,
+    "ranked tensor", "::mlir::RankedTensorType">;
+def Fusion_BoolTensor : Type<
     CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && "
           "::llvm::cast<::mlir::RankedTensorType>($_self).getElementType().isInteger(1)">,
     "ranked tensor of i1", "::mlir::RankedTensorType">;
-def Fusion_FloatTensor : TypeConstraint<
+def Fusion_FloatTensor : Type<
     CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && ::llvm::isa<::mlir::FloatType>("
           "::llvm::cast<::mlir::RankedTensorType>($_self).getElementType())">,
     "ranked tensor of floating-point elements", "::mlir::RankedTensorType">;

@@ -50,7 +50,7 @@ def Fusion_YieldOp : Fusion_Op<"yield", [
   }];
   let arguments = (ins Variadic<Fusion_Tensor>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
 }
 
 def Fusion_KernelOp : Fusion_Op<"kernel", [

@@ -19,16 +19,16 @@ using SymShape = llvm::SmallVector<SymExpr, 4>;
 
 /// What an op is to the fusion phase.
 enum class OpClass {
-  Constant,     ///< weight, constant, shape_value
-  Elementwise,  ///< one result element from one element of each operand
-  View,         ///< the same elements in other places; free inside a group
-  Gather,       ///< each result element reads one element, found by data or position
+  Constant,    ///< weight, constant, shape_value
+  Elementwise, ///< one result element from one element of each operand
+  View,        ///< the same elements in other places; free inside a group
+  Gather, ///< each result element reads one element, found by data or position
   Reduction,    ///< axes disappear
   RowReduction, ///< a reduction along an axis and a pass over the same axis
   Contraction,  ///< matmul
   Attention,
-  Append,       ///< kv_append
-  Opaque,       ///< runs alone
+  Append, ///< kv_append
+  Opaque, ///< runs alone
 };
 const char *stringify(OpClass opClass);
 

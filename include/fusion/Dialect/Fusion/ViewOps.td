@@ -20,7 +20,8 @@ def Fusion_WeightOp : Fusion_TypedOp<"weight", "Constant"> {
   let hasVerifier = 1;
 }
 
-def Fusion_ConstantOp : Fusion_TypedOp<"constant", "Constant", [ConstantLike]> {
+def Fusion_ConstantOp : Fusion_TypedOp<"constant", "Constant",
+    [ConstantLike, AllTypesMatch<["value", "result"]>]> {
   let summary = "a small constant";
   let description = [{
     At most 64 KiB; larger tensors are `fusion.weight`.

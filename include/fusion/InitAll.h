@@ -1,0 +1,31 @@
+//===- InitAll.h - Registration for the tools -------------------*- C++ -*-===//
+//
+// Every dialect, pass and pipeline of the project, for tools that take IR as
+// text. Header only: it links what the including tool links.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_INITALL_H
+#define FUSION_INITALL_H
+
+#include "fusion/Dialect/Fusion/FusionOps.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace fusion {
+
+inline void registerAllDialects(mlir::DialectRegistry &registry) {
+  registry.insert<FusionDialect, mlir::func::FuncDialect>();
+}
+
+inline void registerAllPasses() {
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  mlir::registerSymbolDCEPass();
+}
+
+} // namespace fusion
+
+#endif // FUSION_INITALL_H

@@ -1,0 +1,13 @@
+//===- fusion-opt.cpp - Runs passes on IR ---------------------------------===//
+
+#include "fusion/InitAll.h"
+
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  fusion::registerAllDialects(registry);
+  fusion::registerAllPasses();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(
+      argc, argv, "runs passes of the fusion compiler\n", registry));
+}

@@ -1,0 +1,13 @@
+//===- fusion-reduce.cpp - Makes failing IR smaller -----------------------===//
+
+#include "fusion/InitAll.h"
+
+#include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  fusion::registerAllDialects(registry);
+  fusion::registerAllPasses();
+  mlir::MLIRContext context(registry);
+  return mlir::failed(mlir::mlirReduceMain(argc, argv, context));
+}
