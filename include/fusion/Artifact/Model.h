@@ -131,6 +131,11 @@ struct BufferRef {
 struct ArenaBuffer {
   SymExpr bytes;
   uint32_t firstUse = 0, lastUse = 0; ///< launch indices, inclusive
+  /// The ONNX value that fills the buffer from its start, row-major, in `type`;
+  /// "" for workspaces and packed forms. `fusion-run --verify` compares the
+  /// values that a fused and the unfused program both name.
+  std::string value;
+  DType type = DType::F32;
 };
 
 /// How the card is to place a launch; the host ignores it.
@@ -163,11 +168,21 @@ struct Launch {
 /// One bucket class of the model: the same function, fused for its sizes.
 struct Program {
   std::string name; ///< "decode", "small_m", "prefill" or "main"
-  SymExpr rows;     ///< number of token rows (M); 1 when not a decoder
+  /// "" for the programs that run; "unfused" for the form with one group a
+  /// node that --verify compares them with. Both use the same weights section.
+  std::string set;
+  SymExpr rows; ///< number of token rows (M); 1 when not a decoder
   int64_t minRows = 0, maxRows = INT64_MAX;           ///< inclusive
   std::vector<std::pair<std::string, int64_t>> fixed; ///< symbols held constant
   std::vector<ArenaBuffer> buffers;
   std::vector<Launch> launches;
+};
+
+/// An equality that the compiler assumed and could not prove; checked whenever
+/// a session is bound to inputs.
+struct Guard {
+  SymExpr left, right;
+  std::string reason; ///< for the message, naming ONNX nodes or inputs
 };
 
 struct Model {
@@ -181,16 +196,26 @@ struct Model {
   std::vector<Kernel> kernels;
   std::vector<Image> images;
   std::vector<Program> programs; ///< tried in order; the first that fits runs
+  std::vector<Guard> guards;
   /// The context that --kv-cache=state was compiled for; 0 when exposed.
   int64_t maxContext = 0;
+  /// Tokens that a run appends to the states, a sequence; CachedLength symbols
+  /// grow by it. Zero stands for the last axis of the TokenIds input.
+  SymExpr appended;
   std::string explain; ///< the fusion report as JSON
 };
 
-/// First fit over live ranges, largest buffer first; offsets are 64-aligned.
-/// `bytes[i]` is the size of buffers[i]. Returns the arena's size.
+/// Places buffers that live at different times over each other: first fit over
+/// live ranges, the best of a few orders. Offsets are 64-aligned. `bytes[i]` is
+/// the size of buffers[i]. Returns the arena's size.
 uint64_t planArena(const std::vector<ArenaBuffer> &buffers,
                    const std::vector<uint64_t> &bytes,
                    std::vector<uint64_t> &offsets);
+
+/// The most bytes alive at one launch, each buffer rounded up to 64: no arena
+/// can be smaller.
+uint64_t arenaLowerBound(const std::vector<ArenaBuffer> &buffers,
+                         const std::vector<uint64_t> &bytes);
 
 } // namespace fusion::artifact
 

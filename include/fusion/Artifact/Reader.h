@@ -1,0 +1,61 @@
+//===- Reader.h - Maps a .fusion file ---------------------------*- C++ -*-===//
+//
+// Opens an artifact: maps the file, verifies every byte against its checksums
+// and decodes the model. Whatever the file holds, the outcome is an Artifact
+// or an error that names the file; messages contain "not a fusion artifact",
+// "version", "truncated", "checksum" or "corrupt".
+//
+// Checksums find accidents, not attacks: an artifact holds native code and is
+// to be trusted like a program.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_ARTIFACT_READER_H
+#define FUSION_ARTIFACT_READER_H
+
+#include "fusion/Artifact/Model.h"
+#include "fusion/Support/Status.h"
+
+#include <memory>
+
+namespace fusion::artifact {
+
+class Artifact {
+public:
+  /// `threads` verify in parallel; 0 takes one per processor.
+  static Result<std::unique_ptr<Artifact>> open(const std::string &path,
+                                                unsigned threads = 0);
+  ~Artifact();
+  Artifact(const Artifact &) = delete;
+  Artifact &operator=(const Artifact &) = delete;
+
+  const std::string &path() const { return thePath; }
+  const Model &model() const { return theModel; }
+  uint64_t fileBytes() const { return size; }
+
+  /// Read-only bytes in the mapping, 64-aligned and page-aligned.
+  const uint8_t *weight(uint32_t index) const;
+  const uint8_t *image(uint32_t index) const;
+  /// For mapping an image executable: the open file and where it lies.
+  int descriptor() const { return fd; }
+  uint64_t imageFileOffset(uint32_t index) const;
+
+private:
+  explicit Artifact(std::string path) : thePath(std::move(path)) {}
+  Status map();
+  Status readHeader();
+  Status verify(unsigned threads);
+  Status decode();
+  Status bad(const std::string &why) const;
+
+  std::string thePath;
+  int fd = -1;
+  const uint8_t *data = nullptr;
+  uint64_t size = 0;
+  uint64_t codeOffset = 0, weightOffset = 0;
+  Model theModel;
+};
+
+} // namespace fusion::artifact
+
+#endif // FUSION_ARTIFACT_READER_H

@@ -1,0 +1,111 @@
+//===- Arena.cpp - Placing buffers by their live ranges -------------------===//
+//
+// First fit: a buffer takes the lowest gap among the buffers already placed
+// that live at the same time. Which order is best depends on the model, so a
+// few are tried and the search stops at the lower bound.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fusion/Artifact/Model.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace fusion::artifact;
+
+namespace {
+
+uint64_t roundUp(uint64_t bytes) { return (bytes + 63) & ~uint64_t(63); }
+
+struct Item {
+  uint64_t bytes;
+  uint32_t first, last, index;
+  uint64_t offset;
+  uint64_t length() const { return uint64_t(last) - first + 1; }
+};
+
+using Order = bool (*)(const Item &, const Item &);
+
+/// Places `items` one by one; returns the arena's size.
+uint64_t firstFit(std::vector<Item> &items) {
+  std::vector<const Item *> placed; // by offset
+  uint64_t size = 0;
+  for (Item &item : items) {
+    uint64_t offset = 0;
+    for (const Item *other : placed) {
+      if (other->last < item.first || other->first > item.last)
+        continue;
+      if (other->offset >= offset + item.bytes)
+        break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    item.offset = offset;
+    size = std::max(size, offset + item.bytes);
+    auto place = std::upper_bound(
+        placed.begin(), placed.end(), &item,
+        [](const Item *a, const Item *b) { return a->offset < b->offset; });
+    placed.insert(place, &item);
+  }
+  return size;
+}
+
+} // namespace
+
+uint64_t
+fusion::artifact::arenaLowerBound(const std::vector<ArenaBuffer> &buffers,
+                                  const std::vector<uint64_t> &bytes) {
+  std::vector<std::pair<uint64_t, int64_t>> changes;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    auto size = static_cast<int64_t>(roundUp(bytes[i]));
+    changes.push_back({buffers[i].firstUse, size});
+    changes.push_back({uint64_t(buffers[i].lastUse) + 1, -size});
+  }
+  std::sort(changes.begin(), changes.end()); // ends before starts
+  int64_t alive = 0, most = 0;
+  for (const auto &[launch, change] : changes)
+    most = std::max(most, alive += change);
+  return static_cast<uint64_t>(most);
+}
+
+uint64_t fusion::artifact::planArena(const std::vector<ArenaBuffer> &buffers,
+                                     const std::vector<uint64_t> &bytes,
+                                     std::vector<uint64_t> &offsets) {
+  std::vector<Item> items;
+  for (uint32_t i = 0; i < buffers.size(); ++i)
+    items.push_back(
+        {roundUp(bytes[i]), buffers[i].firstUse, buffers[i].lastUse, i, 0});
+  // Every order ends with the index, so that it is total and the result the
+  // same everywhere.
+  const Order orders[] = {
+      [](const Item &a, const Item &b) {
+        return std::make_tuple(b.bytes, b.length(), a.index) <
+               std::make_tuple(a.bytes, a.length(), b.index);
+      },
+      [](const Item &a, const Item &b) {
+        return std::make_tuple(b.length(), b.bytes, a.index) <
+               std::make_tuple(a.length(), a.bytes, b.index);
+      },
+      [](const Item &a, const Item &b) {
+        return std::make_tuple(a.first, b.bytes, a.index) <
+               std::make_tuple(b.first, a.bytes, b.index);
+      },
+      [](const Item &a, const Item &b) {
+        return std::make_tuple(b.bytes * b.length(), a.index) <
+               std::make_tuple(a.bytes * a.length(), b.index);
+      },
+  };
+  uint64_t bound = arenaLowerBound(buffers, bytes), best = UINT64_MAX;
+  offsets.assign(buffers.size(), 0);
+  for (Order order : orders) {
+    std::sort(items.begin(), items.end(), order);
+    uint64_t size = firstFit(items);
+    if (size >= best)
+      continue;
+    best = size;
+    for (const Item &item : items)
+      offsets[item.index] = item.offset;
+    if (best == bound)
+      break;
+  }
+  return best;
+}
