@@ -20,7 +20,7 @@ func.func @add_rms_norm(%x: tensor<?x64xf32, #fusion.shape<[seq, 64]>>,
   return %norm : tensor<?x64xf32, #fusion.shape<[seq, 64]>>
 }
 
-// CHECK: fusion.kernel @norm config <"row_reduction", {}> sizes 1
+// CHECK: fusion.kernel @norm config #fusion.config<"row_reduction", {}> sizes 1
 fusion.kernel @norm config #fusion.config<"row_reduction", {}> sizes 1
     (%a: tensor<?x64xf32, #fusion.shape<[d0, 64]>>, %g: tensor<64xf32>) {
   %0 = fusion.rms_norm %a, %g {epsilon = 1.0e-5 : f32} : (tensor<?x64xf32, #fusion.shape<[d0, 64]>>, tensor<64xf32>) -> tensor<?x64xf32, #fusion.shape<[d0, 64]>>

@@ -22,7 +22,7 @@ func.func @attention(%q: tensor<1x8x4x64xf32>, %past: tensor<1x2x?x64xf32, #fusi
 // CHECK-LABEL: func.func @lowbit
 func.func @lowbit(%x: tensor<1x64xf32>) -> tensor<1x16xf32> {
   // CHECK: fusion.weight "w"
-  %q = fusion.weight "w" #fusion.weight<"m.data", 0, 512> : tensor<16x64xui4>
+  %q = fusion.weight "w" at <"m.data", 0, 512> : tensor<16x64xui4>
   %s = fusion.constant dense<0.5> : tensor<16x2xf32>
   // CHECK: fusion.dequantize
   %w = fusion.dequantize %q, %s zero_point %s {axis = 1 : i64, block_size = 32 : i64} : (tensor<16x64xui4>, tensor<16x2xf32>, tensor<16x2xf32>) -> tensor<16x64xf32>

@@ -12,11 +12,11 @@ def Fusion_WeightOp : Fusion_TypedOp<"weight", "Constant"> {
     initializer's name in the model.
 
     ```mlir
-    %w = fusion.weight "lm_head.weight" #fusion.weight<"m.data", 0, 1024> : tensor<16x16xf32>
+    %w = fusion.weight "lm_head.weight" at <"m.data", 0, 1024> : tensor<16x16xf32>
     ```
   }];
   let arguments = (ins StrAttr:$name, Fusion_WeightAttr:$source);
-  let assemblyFormat = "$name $source attr-dict `:` type($result)";
+  let assemblyFormat = "$name `at` $source attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 
