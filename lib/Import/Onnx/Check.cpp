@@ -1,0 +1,123 @@
+//===- Check.cpp - Nodes against the schemas of the onnx library ----------===//
+
+#include "Proto.h"
+
+#include "onnx/checker.h"
+#include "onnx/defs/schema.h"
+
+#include <algorithm>
+
+using namespace fusion;
+using namespace fusion::onnxfile;
+
+/// First line of an exception's text, in the style of our diagnostics.
+static std::string firstLine(std::string text) {
+  if (size_t end = text.find('\n'); end != std::string::npos)
+    text.resize(end);
+  while (!text.empty() && (text.back() == '.' || text.back() == ' '))
+    text.pop_back();
+  return text;
+}
+
+void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
+  const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Instance()->GetSchema(
+      node.opType, node.opset, node.domain);
+  if (!schema) {
+    node.problem = "unknown operator";
+    return;
+  }
+  node.schema = schema;
+  node.since = schema->SinceVersion();
+  if (schema->Deprecated()) {
+    node.problem = "the operator is deprecated in this opset";
+    return;
+  }
+  try {
+    schema->Verify(proto);
+  } catch (const std::exception &error) {
+    node.problem = firstLine(error.what());
+  }
+  for (int i = 0; i < proto.attribute_size(); ++i)
+    for (int j = 0; j < i; ++j)
+      if (proto.attribute(i).name() == proto.attribute(j).name())
+        node.problem =
+            "attribute '" + proto.attribute(i).name() + "' is given twice";
+}
+
+/// The constraint that input `index` falls under; the last one may repeat.
+static const onnx::OpSchema::FormalParameter *
+formalInput(const onnx::OpSchema &schema, size_t index) {
+  const auto &formals = schema.inputs();
+  if (index < formals.size())
+    return &formals[index];
+  if (!formals.empty() &&
+      formals.back().GetOption() == onnx::OpSchema::Variadic)
+    return &formals.back();
+  return nullptr;
+}
+
+std::string onnxfile::checkTypes(const Node &node,
+                                 const std::vector<int32_t> &inputs) {
+  if (!node.schema)
+    return "";
+  const auto &schema = *static_cast<const onnx::OpSchema *>(node.schema);
+  std::map<std::string, int32_t> bound;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto *formal = formalInput(schema, i);
+    if (!formal || inputs[i] == Undefined)
+      continue;
+    std::string spelling = "tensor(" + elemName(inputs[i]) + ")";
+    const auto &types = formal->GetTypes();
+    bool known = std::any_of(types.begin(), types.end(), [&](auto type) {
+      return *type == spelling;
+    });
+    std::string where = "input " + std::to_string(i) + " ('" +
+                        formal->GetName() + "') is " + elemName(inputs[i]);
+    if (!known)
+      return where + ", which the operator does not take";
+    if (!formal->GetIsHomogeneous())
+      continue;
+    auto [it, inserted] = bound.emplace(formal->GetTypeStr(), inputs[i]);
+    if (!inserted && it->second != inputs[i])
+      return where + ", expected " + elemName(it->second) +
+             " as for another input";
+  }
+  return "";
+}
+
+/// Number of single-character edits between two words.
+static size_t editDistance(const std::string &a, const std::string &b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t best = std::min({row[j] + 1, row[j - 1] + 1,
+                              diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = row[j];
+      row[j] = best;
+    }
+  }
+  return row[b.size()];
+}
+
+std::string onnxfile::similarOperator(const std::string &opType,
+                                      const std::string &domain) {
+  if (opType.size() > 64)
+    return "";
+  std::string best;
+  size_t bestDistance = std::max<size_t>(opType.size() / 3, 1) + 1;
+  for (const auto &schema : onnx::OpSchemaRegistry::get_all_schemas()) {
+    size_t distance = editDistance(opType, schema.Name());
+    if (distance == 0 && schema.domain() != domain)
+      return schema.domain().empty() ? "ai.onnx::" + opType
+                                     : schema.domain() + "::" + opType;
+    if (distance < bestDistance && distance > 0) {
+      bestDistance = distance;
+      best = schema.Name();
+    }
+  }
+  return best;
+}

@@ -1,0 +1,164 @@
+//===- Convert.cpp - GraphProto to Graph, with the rules of names ---------===//
+
+#include "Proto.h"
+
+using namespace fusion;
+using namespace fusion::onnxfile;
+
+static std::string describe(const Node &node) {
+  return "node '" + node.name + "' (" + node.opType + ")";
+}
+
+static ValueInfo convertValueInfo(const onnx::ValueInfoProto &proto) {
+  ValueInfo info;
+  info.name = proto.name();
+  if (!proto.type().has_tensor_type())
+    return info;
+  const auto &type = proto.type().tensor_type();
+  info.elemType = type.elem_type();
+  info.hasShape = type.has_shape();
+  for (const auto &dim : type.shape().dim()) {
+    Dim converted;
+    if (dim.has_dim_value())
+      converted.value = dim.dim_value();
+    else
+      converted.param = dim.dim_param();
+    info.dims.push_back(std::move(converted));
+  }
+  return info;
+}
+
+Attribute
+GraphConverter::convertAttribute(const onnx::AttributeProto &proto,
+                                 const std::map<std::string, bool> &visible,
+                                 int depth) {
+  using Kind = Attribute::Kind;
+  using Proto = onnx::AttributeProto;
+  Attribute attribute;
+  attribute.name = proto.name();
+  switch (proto.type()) {
+  case Proto::INT:
+    attribute.kind = Kind::Int;
+    attribute.i = proto.i();
+    break;
+  case Proto::FLOAT:
+    attribute.kind = Kind::Float;
+    attribute.f = proto.f();
+    break;
+  case Proto::STRING:
+    attribute.kind = Kind::String;
+    attribute.s = proto.s();
+    break;
+  case Proto::INTS:
+    attribute.kind = Kind::Ints;
+    attribute.ints.assign(proto.ints().begin(), proto.ints().end());
+    break;
+  case Proto::FLOATS:
+    attribute.kind = Kind::Floats;
+    attribute.floats.assign(proto.floats().begin(), proto.floats().end());
+    break;
+  case Proto::STRINGS:
+    attribute.kind = Kind::Strings;
+    attribute.strings.assign(proto.strings().begin(), proto.strings().end());
+    break;
+  case Proto::TENSOR:
+    attribute.kind = Kind::Tensor;
+    attribute.tensor = std::make_shared<Tensor>(
+        convertTensor(proto.t(), model.path, externals));
+    break;
+  case Proto::GRAPH:
+    attribute.kind = Kind::Graph;
+    attribute.graph =
+        std::make_shared<Graph>(convert(proto.g(), visible, depth + 1));
+    break;
+  default:
+    break;
+  }
+  return attribute;
+}
+
+Node GraphConverter::convertNode(const onnx::NodeProto &proto, size_t index,
+                                 const std::map<std::string, bool> &visible,
+                                 int depth) {
+  Node node;
+  node.opType = proto.op_type();
+  node.name = proto.name().empty()
+                  ? proto.op_type() + "_" + std::to_string(index)
+                  : proto.name();
+  node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+  node.inputs.assign(proto.input().begin(), proto.input().end());
+  node.outputs.assign(proto.output().begin(), proto.output().end());
+  try {
+    for (const auto &attribute : proto.attribute())
+      node.attributes.push_back(convertAttribute(attribute, visible, depth));
+  } catch (const FileError &error) {
+    throw FileError(describe(node) + ": " + error.what());
+  }
+  auto opset = model.opsets.find(node.domain);
+  if (opset == model.opsets.end())
+    throw FileError(describe(node) + ": the model imports no opset of domain '" +
+                    node.domain + "'");
+  node.opset = opset->second;
+  checkNode(proto, node);
+  return node;
+}
+
+Graph GraphConverter::convert(const onnx::GraphProto &proto,
+                              const std::map<std::string, bool> &outer,
+                              int depth) {
+  if (depth > 16)
+    throw FileError("sub-graphs are nested deeper than 16 levels");
+  if (proto.sparse_initializer_size())
+    throw FileError("sparse initializers are not supported");
+  Graph graph;
+  graph.name = proto.name();
+  std::map<std::string, bool> visible = outer;
+  auto define = [&](const std::string &name, const std::string &what) {
+    if (name.empty())
+      throw FileError(what + " has no name");
+    if (!visible.emplace(name, true).second)
+      throw FileError(what + " '" + name + "' is defined twice");
+  };
+  for (const auto &input : proto.input()) {
+    graph.inputs.push_back(convertValueInfo(input));
+    define(input.name(), "graph input");
+  }
+  for (const auto &initializer : proto.initializer()) {
+    // An initializer that is listed as an input is the value of that input.
+    bool isInput = false;
+    for (const ValueInfo &input : graph.inputs)
+      isInput |= input.name == initializer.name();
+    if (!isInput)
+      define(initializer.name(), "initializer");
+    if (!graph.initializers
+             .emplace(initializer.name(),
+                      convertTensor(initializer, model.path, externals))
+             .second)
+      throw FileError("initializer '" + initializer.name() +
+                      "' is defined twice");
+  }
+  for (const auto &node : proto.node())
+    for (const std::string &output : node.output())
+      if (!output.empty())
+        define(output, "value");
+
+  size_t index = 0;
+  for (const auto &node : proto.node()) {
+    graph.nodes.push_back(convertNode(node, index++, visible, depth));
+    for (const std::string &input : graph.nodes.back().inputs)
+      if (!input.empty() && !visible.count(input))
+        throw FileError(describe(graph.nodes.back()) + ": input '" + input +
+                        "' is not defined anywhere");
+  }
+  for (const auto &output : proto.output()) {
+    if (!visible.count(output.name()))
+      throw FileError("graph output '" + output.name() +
+                      "' is not defined anywhere");
+    for (const ValueInfo &other : graph.outputs)
+      if (other.name == output.name())
+        throw FileError("graph output '" + output.name() + "' is listed twice");
+    graph.outputs.push_back(convertValueInfo(output));
+  }
+  sortNodes(graph);
+  return graph;
+}

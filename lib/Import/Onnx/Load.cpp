@@ -1,0 +1,190 @@
+//===- Load.cpp - Opens, parses and checks an ONNX file -------------------===//
+
+#include "Proto.h"
+#include "WireWalker.h"
+
+#include "onnx/checker.h"
+#include "onnx/inliner/inliner.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <functional>
+#include <set>
+
+using namespace fusion;
+using namespace fusion::onnxfile;
+
+namespace {
+
+constexpr int minOpset = 13, maxOpset = 28;
+constexpr int minIr = 3, maxIr = 14;
+constexpr uint64_t maxNodes = 1000000;
+
+/// A read-only view of a whole file.
+class MappedFile {
+public:
+  explicit MappedFile(const std::string &path) {
+    int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+      throw FileError("cannot be opened: " + std::string(strerror(errno)));
+    struct stat info;
+    bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    if (regular && info.st_size > 0) {
+      void *base = ::mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+      if (base != MAP_FAILED)
+        bytes = {static_cast<const char *>(base), size_t(info.st_size)};
+    }
+    ::close(fd);
+    if (!regular)
+      throw FileError("not a regular file");
+    if (info.st_size == 0)
+      throw FileError("the file is empty");
+    if (bytes.empty())
+      throw FileError("cannot be mapped");
+  }
+  MappedFile(const MappedFile &) = delete;
+  ~MappedFile() {
+    if (!bytes.empty())
+      ::munmap(const_cast<char *>(bytes.data()), bytes.size());
+  }
+
+  std::string_view bytes;
+};
+
+onnx::ModelProto parse(const std::string &path) {
+  std::string stripped;
+  {
+    MappedFile file(path);
+    Result<std::string> result = stripTensors(file.bytes);
+    if (!result)
+      throw FileError(result.status().message());
+    stripped = std::move(*result);
+  }
+  onnx::ModelProto model;
+  if (!model.ParseFromString(stripped))
+    throw FileError("truncated, or not an ONNX model");
+  if (!model.has_graph())
+    throw FileError("not an ONNX model (no graph)");
+  return model;
+}
+
+void checkVersions(const onnx::ModelProto &proto, Model &model) {
+  model.irVersion = proto.ir_version();
+  model.producer = proto.producer_name();
+  if (!proto.has_ir_version() || model.irVersion < minIr)
+    throw FileError("IR version " + std::to_string(model.irVersion) +
+                    " is not supported, expected " + std::to_string(minIr) +
+                    " to " + std::to_string(maxIr));
+  if (model.irVersion > maxIr)
+    model.warnings.push_back("IR version " + std::to_string(model.irVersion) +
+                             " is newer than " + std::to_string(maxIr) +
+                             ", the newest known");
+  for (const auto &import : proto.opset_import()) {
+    std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
+    int64_t version = import.version();
+    if (version < 1 || version > INT32_MAX)
+      throw FileError("opset " + std::to_string(version) + " of domain '" +
+                      domain + "' does not exist");
+    auto [it, inserted] = model.opsets.emplace(domain, int(version));
+    if (!inserted && it->second != version)
+      throw FileError("two opsets of domain '" + domain + "' are imported");
+  }
+  auto main = model.opsets.find("");
+  if (main == model.opsets.end()) {
+    // A model of contrib operators alone needs no ai.onnx opset.
+    if (model.opsets.empty())
+      throw FileError("the model imports no opset");
+    return;
+  }
+  if (main->second < minOpset)
+    throw FileError("opset " + std::to_string(main->second) +
+                    " is not supported, expected " + std::to_string(minOpset) +
+                    " to " + std::to_string(maxOpset) +
+                    "; convert the model with onnx.version_converter");
+  if (main->second > maxOpset)
+    model.warnings.push_back("opset " + std::to_string(main->second) +
+                             " is newer than " + std::to_string(maxOpset) +
+                             ", the newest known; operators keep their last "
+                             "known meaning");
+}
+
+/// Number of nodes after inlining; saturates. The call graph has no cycle.
+class InlinedSize {
+public:
+  explicit InlinedSize(const onnx::ModelProto &model) {
+    for (const auto &function : model.functions())
+      functions.emplace(std::make_pair(function.domain(), function.name()),
+                        &function);
+  }
+
+  template <typename Nodes> uint64_t count(const Nodes &nodes) {
+    uint64_t total = 0;
+    for (const auto &node : nodes) {
+      uint64_t size = 1;
+      for (const auto &attribute : node.attribute())
+        size += count(attribute.g().node());
+      auto it = functions.find({node.domain(), node.op_type()});
+      if (it != functions.end())
+        size += ofFunction(*it->second);
+      total = std::min(total + size, maxNodes + 1);
+    }
+    return total;
+  }
+
+private:
+  uint64_t ofFunction(const onnx::FunctionProto &function) {
+    auto it = known.find(&function);
+    if (it != known.end())
+      return it->second;
+    uint64_t size = count(function.node());
+    known[&function] = size;
+    return size;
+  }
+
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto *>
+      functions;
+  std::map<const onnx::FunctionProto *, uint64_t> known;
+};
+
+void inlineFunctions(onnx::ModelProto &proto, Model &model) {
+  if (proto.functions_size()) {
+    onnx::checker::check_function_call_cycles(proto);
+    if (InlinedSize(proto).count(proto.graph().node()) > maxNodes)
+      throw FileError("more than " + std::to_string(maxNodes) +
+                      " nodes after inlining local functions");
+    onnx::inliner::InlineLocalFunctions(proto);
+    // Inlining may have brought in domains that only functions import.
+    for (const auto &import : proto.opset_import())
+      model.opsets.emplace(import.domain() == "ai.onnx" ? "" : import.domain(),
+                           int(import.version()));
+  }
+  if (uint64_t(proto.graph().node_size()) > maxNodes)
+    throw FileError("more than " + std::to_string(maxNodes) + " nodes");
+}
+
+} // namespace
+
+Result<Model> onnxfile::loadModel(const std::string &path) {
+  auto failure = [&](const std::string &what) {
+    return Status(StatusCode::InvalidInput, path + ": " + what);
+  };
+  try {
+    registerContribSchemas();
+    onnx::ModelProto proto = parse(path);
+    Model model;
+    model.path = path;
+    checkVersions(proto, model);
+    inlineFunctions(proto, model);
+    ExternalFiles externals(path);
+    model.graph = GraphConverter(model, externals).convert(proto.graph(), {}, 0);
+    return model;
+  } catch (const std::bad_alloc &) {
+    return failure("out of memory");
+  } catch (const std::exception &error) {
+    std::string text = error.what();
+    return failure(text.substr(0, text.find('\n')));
+  }
+}

@@ -1,0 +1,61 @@
+//===- Proto.h - From protobuf messages to plain data -----------*- C++ -*-===//
+//
+// Internal to the files that include protobuf. They are compiled with
+// exceptions; loadModel() catches everything at the boundary.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_IMPORT_ONNX_PROTO_H
+#define FUSION_IMPORT_ONNX_PROTO_H
+
+#include "ExternalData.h"
+#include "Graph.h"
+
+#include "onnx/onnx_pb.h"
+
+#include <stdexcept>
+
+namespace fusion::onnxfile {
+
+/// A fault of the file; what() does not name the file.
+struct FileError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Locates or decodes the bytes of `proto`. Throws FileError.
+Tensor convertTensor(const onnx::TensorProto &proto, const std::string &path,
+                     ExternalFiles &externals);
+
+/// Converts and checks a graph and its sub-graphs: names, definitions, order.
+/// `outer` holds the names visible from enclosing graphs. Throws FileError.
+class GraphConverter {
+public:
+  GraphConverter(Model &model, ExternalFiles &externals)
+      : model(model), externals(externals) {}
+  Graph convert(const onnx::GraphProto &proto,
+                const std::map<std::string, bool> &outer, int depth);
+
+private:
+  Node convertNode(const onnx::NodeProto &proto, size_t index,
+                   const std::map<std::string, bool> &visible, int depth);
+  Attribute convertAttribute(const onnx::AttributeProto &proto,
+                             const std::map<std::string, bool> &visible,
+                             int depth);
+
+  Model &model;
+  ExternalFiles &externals;
+};
+
+/// Sorts nodes so that each follows its producers, keeping the file's order
+/// where it can. Throws FileError on a cycle.
+void sortNodes(Graph &graph);
+
+/// Registers schemas of the com.microsoft operators that are imported, once.
+void registerContribSchemas();
+
+/// Sets schema, since and problem of a node. Expects domain and opset.
+void checkNode(const onnx::NodeProto &proto, Node &node);
+
+} // namespace fusion::onnxfile
+
+#endif // FUSION_IMPORT_ONNX_PROTO_H
