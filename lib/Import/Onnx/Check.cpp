@@ -68,9 +68,8 @@ std::string onnxfile::checkTypes(const Node &node,
       continue;
     std::string spelling = "tensor(" + elemName(inputs[i]) + ")";
     const auto &types = formal->GetTypes();
-    bool known = std::any_of(types.begin(), types.end(), [&](auto type) {
-      return *type == spelling;
-    });
+    bool known = std::any_of(types.begin(), types.end(),
+                             [&](auto type) { return *type == spelling; });
     std::string where = "input " + std::to_string(i) + " ('" +
                         formal->GetName() + "') is " + elemName(inputs[i]);
     if (!known)
@@ -94,8 +93,8 @@ static size_t editDistance(const std::string &a, const std::string &b) {
     size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      size_t best = std::min({row[j] + 1, row[j - 1] + 1,
-                              diagonal + (a[i - 1] != b[j - 1])});
+      size_t best = std::min(
+          {row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
       diagonal = row[j];
       row[j] = best;
     }

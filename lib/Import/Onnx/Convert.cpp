@@ -96,8 +96,9 @@ Node GraphConverter::convertNode(const onnx::NodeProto &proto, size_t index,
   }
   auto opset = model.opsets.find(node.domain);
   if (opset == model.opsets.end())
-    throw FileError(describe(node) + ": the model imports no opset of domain '" +
-                    node.domain + "'");
+    throw FileError(describe(node) +
+                    ": the model imports no opset of domain '" + node.domain +
+                    "'");
   node.opset = opset->second;
   checkNode(proto, node);
   return node;

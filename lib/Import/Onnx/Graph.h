@@ -1,8 +1,8 @@
 //===- Graph.h - An ONNX model as plain data --------------------*- C++ -*-===//
 //
-// What the importer sees of a file: no protobuf types, no exceptions. Sub-graphs
-// are checked, sorted and free of local functions; tensor bytes stay where they
-// are and are named by file, offset and length.
+// What the importer sees of a file: no protobuf types, no exceptions.
+// Sub-graphs are checked, sorted and free of local functions; tensor bytes stay
+// where they are and are named by file, offset and length.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +22,33 @@ namespace fusion::onnxfile {
 
 /// TensorProto.DataType.
 enum ElemType : int32_t {
-  Undefined = 0, Float = 1, UInt8 = 2, Int8 = 3, UInt16 = 4, Int16 = 5,
-  Int32 = 6, Int64 = 7, String = 8, Bool = 9, Float16 = 10, Double = 11,
-  UInt32 = 12, UInt64 = 13, Complex64 = 14, Complex128 = 15, BFloat16 = 16,
-  Float8E4M3FN = 17, Float8E4M3FNUZ = 18, Float8E5M2 = 19, Float8E5M2FNUZ = 20,
-  UInt4 = 21, Int4 = 22, Float4E2M1 = 23, Float8E8M0 = 24, UInt2 = 25, Int2 = 26,
+  Undefined = 0,
+  Float = 1,
+  UInt8 = 2,
+  Int8 = 3,
+  UInt16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  String = 8,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  UInt32 = 12,
+  UInt64 = 13,
+  Complex64 = 14,
+  Complex128 = 15,
+  BFloat16 = 16,
+  Float8E4M3FN = 17,
+  Float8E4M3FNUZ = 18,
+  Float8E5M2 = 19,
+  Float8E5M2FNUZ = 20,
+  UInt4 = 21,
+  Int4 = 22,
+  Float4E2M1 = 23,
+  Float8E8M0 = 24,
+  UInt2 = 25,
+  Int2 = 26,
 };
 
 /// Bits of one element, 0 for types without a fixed size.
@@ -41,9 +63,9 @@ struct Tensor {
   std::string name;
   int32_t elemType = Undefined;
   std::vector<int64_t> dims;
-  std::string file;                ///< holds the bytes, unless `owned` does
-  uint64_t offset = 0, bytes = 0;  ///< in `file`; sub-byte elements are packed
-  std::vector<uint8_t> owned;      ///< decoded from typed fields
+  std::string file;               ///< holds the bytes, unless `owned` does
+  uint64_t offset = 0, bytes = 0; ///< in `file`; sub-byte elements are packed
+  std::vector<uint8_t> owned;     ///< decoded from typed fields
 
   int64_t elements() const { return elementCount(dims).value_or(0); }
 };
@@ -66,7 +88,17 @@ struct ValueInfo {
 struct Graph;
 
 struct Attribute {
-  enum class Kind { Int, Float, String, Ints, Floats, Strings, Tensor, Graph, Other };
+  enum class Kind {
+    Int,
+    Float,
+    String,
+    Ints,
+    Floats,
+    Strings,
+    Tensor,
+    Graph,
+    Other
+  };
   std::string name;
   Kind kind = Kind::Other;
   int64_t i = 0;
@@ -80,7 +112,7 @@ struct Attribute {
 };
 
 struct Node {
-  std::string name;   ///< the file's, or OPTYPE_INDEX when it has none
+  std::string name; ///< the file's, or OPTYPE_INDEX when it has none
   std::string opType;
   std::string domain; ///< "" for ai.onnx
   int opset = 0;      ///< of the domain, as the model imports it
@@ -118,7 +150,8 @@ Result<Model> loadModel(const std::string &path);
 std::string checkTypes(const Node &node, const std::vector<int32_t> &inputs);
 
 /// Names of known operators that look like `opType`, for suggestions.
-std::string similarOperator(const std::string &opType, const std::string &domain);
+std::string similarOperator(const std::string &opType,
+                            const std::string &domain);
 
 } // namespace fusion::onnxfile
 

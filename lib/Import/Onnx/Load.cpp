@@ -120,7 +120,8 @@ public:
                         &function);
   }
 
-  template <typename Nodes> uint64_t count(const Nodes &nodes) {
+  template <typename Nodes>
+  uint64_t count(const Nodes &nodes) {
     uint64_t total = 0;
     for (const auto &node : nodes) {
       uint64_t size = 1;
@@ -179,7 +180,8 @@ Result<Model> onnxfile::loadModel(const std::string &path) {
     checkVersions(proto, model);
     inlineFunctions(proto, model);
     ExternalFiles externals(path);
-    model.graph = GraphConverter(model, externals).convert(proto.graph(), {}, 0);
+    model.graph =
+        GraphConverter(model, externals).convert(proto.graph(), {}, 0);
     return model;
   } catch (const std::bad_alloc &) {
     return failure("out of memory");

@@ -105,8 +105,8 @@ std::vector<Item> parse(const char *text) {
   std::istringstream stream(text);
   for (std::string word; stream >> word;) {
     size_t colon = word.find(':');
-    items.push_back({word.substr(0, colon), word[colon + 1],
-                     word.back() == '?'});
+    items.push_back(
+        {word.substr(0, colon), word[colon + 1], word.back() == '?'});
   }
   return items;
 }
@@ -126,7 +126,8 @@ onnx::OpSchema makeSchema(const ContribOp &op) {
   }
   index = 0;
   for (const Item &item : parse(op.outputs)) {
-    schema.Output(index++, item.name, "", std::string(1, item.kind), mode(item));
+    schema.Output(index++, item.name, "", std::string(1, item.kind),
+                  mode(item));
     letters[item.kind] = true;
   }
   for (const Item &item : parse(op.attributes)) {

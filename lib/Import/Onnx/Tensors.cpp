@@ -58,7 +58,10 @@ std::vector<uint8_t> decodeTyped(const onnx::TensorProto &proto) {
   case Int32:
     append<int32_t>(out, proto.int32_data());
     break;
-  case Int16: case UInt16: case Float16: case BFloat16:
+  case Int16:
+  case UInt16:
+  case Float16:
+  case BFloat16:
     append<uint16_t>(out, proto.int32_data());
     break;
   default:
@@ -147,8 +150,8 @@ Tensor onnxfile::convertTensor(const onnx::TensorProto &proto,
   }
   if (place) {
     if (!isOwnLayout(place->field, tensor.elemType))
-      refuse(tensor, place->field + " cannot hold " + elemName(tensor.elemType) +
-                         " elements");
+      refuse(tensor, place->field + " cannot hold " +
+                         elemName(tensor.elemType) + " elements");
     if (place->length != tensor.bytes)
       refuse(tensor, "has " + std::to_string(place->length) +
                          " bytes of data, but its type and shape need " +

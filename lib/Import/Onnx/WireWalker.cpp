@@ -12,16 +12,25 @@ using namespace fusion::onnxfile;
 
 namespace {
 
-enum class Message { Copy, Drop, Model, Graph, Function, Node, Attribute, Tensor };
+enum class Message {
+  Copy,
+  Drop,
+  Model,
+  Graph,
+  Function,
+  Node,
+  Attribute,
+  Tensor
+};
 
 /// What a field of a message holds; numbers are those of onnx.proto.
 Message classify(Message message, uint64_t field) {
   switch (message) {
   case Message::Model:
-    return field == 7                                ? Message::Graph
-           : field == 25                             ? Message::Function
+    return field == 7                                 ? Message::Graph
+           : field == 25                              ? Message::Function
            : field == 6 || field == 14 || field == 20 ? Message::Drop
-                                                     : Message::Copy;
+                                                      : Message::Copy;
   case Message::Graph: // value_info, annotations, documentation, metadata
     return field == 1   ? Message::Node
            : field == 5 ? Message::Tensor
@@ -29,8 +38,8 @@ Message classify(Message message, uint64_t field) {
                ? Message::Drop
                : Message::Copy;
   case Message::Function:
-    return field == 7    ? Message::Node
-           : field == 11 ? Message::Attribute
+    return field == 7                                 ? Message::Node
+           : field == 11                              ? Message::Attribute
            : field == 8 || field == 12 || field == 14 ? Message::Drop
                                                       : Message::Copy;
   case Message::Node:
@@ -49,7 +58,7 @@ Message classify(Message message, uint64_t field) {
 
 void appendVarint(std::string &out, uint64_t value) {
   for (; value > 127; value >>= 7)
-    out.push_back(static_cast<char>(value & 127 | 128));
+    out.push_back(static_cast<char>((value & 127) | 128));
   out.push_back(static_cast<char>(value));
 }
 
@@ -179,12 +188,15 @@ private:
         return false;
       bool packed = field.wireType == 2;
       bool raw = packed && field.number == 9;
-      bool run = packed && runs == 1 && (field.number == 4 || field.number == 10);
+      bool run =
+          packed && runs == 1 && (field.number == 4 || field.number == 10);
       if (raw || run) {
         if (source)
           return fail("a tensor has its data twice");
         data = field.payload;
-        source = raw ? "raw_data" : field.number == 4 ? "float_data" : "double_data";
+        source = raw                 ? "raw_data"
+                 : field.number == 4 ? "float_data"
+                                     : "double_data";
       } else if (field.number == 13 &&
                  field.payload.find(mappedKey) != std::string_view::npos) {
         return fail("a tensor uses a reserved external_data key");
@@ -197,7 +209,8 @@ private:
     return true;
   }
 
-  void appendPlace(std::string_view data, const char *source, std::string &out) {
+  void appendPlace(std::string_view data, const char *source,
+                   std::string &out) {
     std::string entry;
     appendBytes(entry, 1, mappedKey);
     appendBytes(entry, 2,

@@ -19,8 +19,8 @@
 namespace fusion::onnxfile {
 
 /// Key of the external_data entry that says where a tensor's bytes lie; its
-/// value is "OFFSET LENGTH FIELD", FIELD being raw_data, float_data or double_data.
-/// A file that contains the key itself is refused.
+/// value is "OFFSET LENGTH FIELD", FIELD being raw_data, float_data or
+/// double_data. A file that contains the key itself is refused.
 inline constexpr std::string_view mappedKey = "\x01mapped";
 
 /// Messages nested deeper than this are refused (protobuf's own limit is 100).
