@@ -16,15 +16,19 @@ def session(path, threads=None):
 class Decoder:
     """A decoder with past and present caches under any of the exporters' names, stepped greedily."""
 
-    def __init__(self, path, threads=None):
+    def __init__(self, path, threads=None, head_dim=None):
+        """head_dim is for files that leave the caches' last size open."""
         self.session = session(path, threads)
         self._inputs = {i.name: i for i in self.session.get_inputs()}
         self._past = [n for n in self._inputs if "past" in n]
         self._outputs = [o.name for o in self.session.get_outputs()]
         self._logits = next(n for n in self._outputs if "logits" in n)
-        self._present = [n for n in self._outputs if n != self._logits]
-        if len(self._past) != len(self._present):
-            raise ValueError(f"{path}: {len(self._past)} past inputs and {len(self._present)} present outputs")
+        present = [n for n in self._outputs if n != self._logits]
+        if len(self._past) != len(present):
+            raise ValueError(f"{path}: {len(self._past)} past inputs and {len(present)} present outputs")
+        by_name = [n.replace("past_key_values", "present") for n in self._past]
+        self._present = by_name if set(by_name) == set(present) else present
+        self._head_dim = head_dim
         self.reset()
 
     def reset(self):
@@ -33,7 +37,10 @@ class Decoder:
         for n in self._past:
             i = self._inputs[n]
             dtype = np.float16 if "float16" in i.type else np.float32
-            self._cache[n] = np.zeros([1, i.shape[1], 0, i.shape[3]], dtype)
+            head_dim = i.shape[3] if isinstance(i.shape[3], int) else self._head_dim
+            if head_dim is None:
+                raise ValueError(f"{n}: the file leaves the head size open; give head_dim")
+            self._cache[n] = np.zeros([1, i.shape[1], 0, head_dim], dtype)
 
     def step(self, ids):
         """Feeds ids after what is cached; returns the logits of the last of them."""
