@@ -60,7 +60,7 @@ static uint32_t roundMagnitude(const FloatFormat &format, uint32_t bits) {
     ++kept;
   if (exponent < least)
     return static_cast<uint32_t>(kept); // a carry gives the smallest normal
-  uint64_t biased = static_cast<uint64_t>(exponent + format.bias);
+  uint64_t biased = static_cast<uint64_t>(exponent) + format.bias;
   // `kept` holds the hidden bit, which adds one to the exponent field.
   return static_cast<uint32_t>(((biased - 1) << format.mantissaBits) + kept);
 }
