@@ -9,6 +9,7 @@
 #define FUSION_INITALL_H
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Eval/Eval.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -24,6 +25,7 @@ inline void registerAllPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  eval::registerFoldConstantsPass();
 }
 
 } // namespace fusion

@@ -20,6 +20,10 @@ def Fusion_FloatTensor : Type<
           "::llvm::cast<::mlir::RankedTensorType>($_self).getElementType())">,
     "ranked tensor of floating-point elements", "::mlir::RankedTensorType">;
 
+/// A 64-bit attribute whose accessor is signed (I64Attr's is not).
+def Fusion_I64Attr : TypedSignlessIntegerAttrBase<
+    I64, "int64_t", "64-bit signless integer attribute">;
+
 class Fusion_Op<string mnemonic, list<Trait> traits = []>
     : Op<Fusion_Dialect, mnemonic, traits>;
 

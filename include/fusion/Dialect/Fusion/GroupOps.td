@@ -72,7 +72,7 @@ def Fusion_KernelOp : Fusion_Op<"kernel", [
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fusion_KernelAttr:$config,
-                       I64Attr:$num_sizes);
+                       Fusion_I64Attr:$num_sizes);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;

@@ -119,7 +119,7 @@ def Fusion_ArgMaxOp : Fusion_InferringOp<"arg_max", "Reduction"> {
     %y = fusion.arg_max %x axis = 1 {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xi64>
     ```
   }];
-  let arguments = (ins Fusion_Tensor:$input, I64Attr:$axis, UnitAttr:$keepdims,
+  let arguments = (ins Fusion_Tensor:$input, Fusion_I64Attr:$axis, UnitAttr:$keepdims,
                        UnitAttr:$last, UnitAttr:$smallest);
   let assemblyFormat =
       "$input `axis` `=` $axis attr-dict `:` functional-type(operands, results)";
@@ -135,7 +135,7 @@ def Fusion_SoftmaxOp : Fusion_InferringOp<"softmax", "RowReduction"> {
     %y = fusion.softmax %x axis = 1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Fusion_FloatTensor:$input, I64Attr:$axis, UnitAttr:$log);
+  let arguments = (ins Fusion_FloatTensor:$input, Fusion_I64Attr:$axis, UnitAttr:$log);
   let assemblyFormat =
       "$input `axis` `=` $axis attr-dict `:` functional-type(operands, results)";
   let extraClassDeclaration = classDeclaration
@@ -149,7 +149,7 @@ def Fusion_CumSumOp : Fusion_InferringOp<"cumsum", "Opaque"> {
     %y = fusion.cumsum %x axis = 1 {exclusive} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Fusion_Tensor:$input, I64Attr:$axis, UnitAttr:$exclusive,
+  let arguments = (ins Fusion_Tensor:$input, Fusion_I64Attr:$axis, UnitAttr:$exclusive,
                        UnitAttr:$reverse);
   let assemblyFormat =
       "$input `axis` `=` $axis attr-dict `:` functional-type(operands, results)";

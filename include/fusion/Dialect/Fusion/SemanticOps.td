@@ -57,9 +57,9 @@ def Fusion_DequantizeOp : Fusion_TypedOp<"dequantize", "Elementwise",
   let arguments = (ins Fusion_Tensor:$input, Fusion_Tensor:$scale,
                        Optional<Fusion_Tensor>:$zero_point,
                        Optional<Fusion_Tensor>:$group_index,
-                       DefaultValuedAttr<I64Attr, "0">:$axis,
-                       DefaultValuedAttr<I64Attr, "0">:$block_size,
-                       DefaultValuedAttr<I64Attr, "0">:$implicit_zero_point);
+                       DefaultValuedAttr<Fusion_I64Attr, "0">:$axis,
+                       DefaultValuedAttr<Fusion_I64Attr, "0">:$block_size,
+                       DefaultValuedAttr<Fusion_I64Attr, "0">:$implicit_zero_point);
   let assemblyFormat = [{
     $input `,` $scale (`zero_point` $zero_point^)? (`group_index` $group_index^)?
     attr-dict `:` functional-type(operands, results)
@@ -105,7 +105,7 @@ def Fusion_LayerNormOp : Fusion_TypedOp<"layer_norm", "RowReduction"> {
   }];
   let arguments = (ins Fusion_FloatTensor:$input, Fusion_FloatTensor:$weight,
                        Optional<Fusion_FloatTensor>:$bias, F32Attr:$epsilon,
-                       DefaultValuedAttr<I64Attr, "-1">:$axis);
+                       DefaultValuedAttr<Fusion_I64Attr, "-1">:$axis);
   let assemblyFormat = [{
     $input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)
   }];
@@ -137,7 +137,7 @@ def Fusion_RopeOp : Fusion_InferringOp<"rope", "Elementwise"> {
   }];
   let arguments = (ins Fusion_FloatTensor:$input, Fusion_FloatTensor:$cos,
                        Fusion_FloatTensor:$sin, UnitAttr:$interleaved,
-                       DefaultValuedAttr<I64Attr, "0">:$rotary_dim);
+                       DefaultValuedAttr<Fusion_I64Attr, "0">:$rotary_dim);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
   let extraClassDeclaration = classDeclaration
@@ -156,7 +156,7 @@ def Fusion_KvAppendOp : Fusion_InferringOp<"kv_append", "Append"> {
     %k = fusion.kv_append %past, %new axis = 2 : (tensor<1x8x3x64xf32>, tensor<1x8x1x64xf32>) -> tensor<1x8x4x64xf32>
     ```
   }];
-  let arguments = (ins Fusion_Tensor:$past, Fusion_Tensor:$update, I64Attr:$axis);
+  let arguments = (ins Fusion_Tensor:$past, Fusion_Tensor:$update, Fusion_I64Attr:$axis);
   let assemblyFormat =
       "$past `,` $update `axis` `=` $axis attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -199,8 +199,8 @@ def Fusion_AttentionOp : Fusion_TypedOp<"attention", "Attention",
                        DefaultValuedAttr<F32Attr, "0.0f">:$softcap,
                        UnitAttr:$causal,
                        DefaultValuedAttr<StrAttr, "\"0\"">:$causal_offset,
-                       DefaultValuedAttr<I64Attr, "-1">:$window_left,
-                       DefaultValuedAttr<I64Attr, "-1">:$window_right,
+                       DefaultValuedAttr<Fusion_I64Attr, "-1">:$window_left,
+                       DefaultValuedAttr<Fusion_I64Attr, "-1">:$window_right,
                        DefaultValuedAttr<StrAttr, "\"zero\"">:$masked_rows);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`bias` $bias^)? (`key_mask` $key_mask^)?

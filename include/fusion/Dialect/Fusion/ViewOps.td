@@ -147,7 +147,7 @@ def Fusion_ConcatOp : Fusion_InferringOp<"concat", "Gather"> {
     %y = fusion.concat %a, %b axis = 1 : (tensor<4x2xf32>, tensor<4x6xf32>) -> tensor<4x8xf32>
     ```
   }];
-  let arguments = (ins Variadic<Fusion_Tensor>:$inputs, I64Attr:$axis);
+  let arguments = (ins Variadic<Fusion_Tensor>:$inputs, Fusion_I64Attr:$axis);
   let assemblyFormat =
       "$inputs `axis` `=` $axis attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -196,7 +196,7 @@ def Fusion_GatherOp : Fusion_InferringOp<"gather", "Gather"> {
     %y = fusion.gather %data, %i axis = 0 : (tensor<100x8xf32>, tensor<1x4xi64>) -> tensor<1x4x8xf32>
     ```
   }];
-  let arguments = (ins Fusion_Tensor:$data, Fusion_Tensor:$indices, I64Attr:$axis);
+  let arguments = (ins Fusion_Tensor:$data, Fusion_Tensor:$indices, Fusion_I64Attr:$axis);
   let assemblyFormat =
       "$data `,` $indices `axis` `=` $axis attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -211,7 +211,7 @@ def Fusion_GatherElementsOp : Fusion_InferringOp<"gather_elements", "Gather"> {
     %y = fusion.gather_elements %d, %i axis = 0 : (tensor<4x8xf32>, tensor<2x8xi64>) -> tensor<2x8xf32>
     ```
   }];
-  let arguments = (ins Fusion_Tensor:$data, Fusion_Tensor:$indices, I64Attr:$axis);
+  let arguments = (ins Fusion_Tensor:$data, Fusion_Tensor:$indices, Fusion_I64Attr:$axis);
   let assemblyFormat =
       "$data `,` $indices `axis` `=` $axis attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
@@ -227,7 +227,7 @@ def Fusion_GatherNdOp : Fusion_TypedOp<"gather_nd", "Gather"> {
     ```
   }];
   let arguments = (ins Fusion_Tensor:$data, Fusion_Tensor:$indices,
-                       DefaultValuedAttr<I64Attr, "0">:$batch_dims);
+                       DefaultValuedAttr<Fusion_I64Attr, "0">:$batch_dims);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
@@ -257,7 +257,7 @@ def Fusion_ScatterElementsOp : Fusion_InferringOp<"scatter_elements", "Opaque"> 
     ```
   }];
   let arguments = (ins Fusion_Tensor:$data, Fusion_Tensor:$indices,
-                       Fusion_Tensor:$updates, I64Attr:$axis,
+                       Fusion_Tensor:$updates, Fusion_I64Attr:$axis,
                        DefaultValuedAttr<StrAttr, "\"none\"">:$reduction);
   let assemblyFormat =
       "operands `axis` `=` $axis attr-dict `:` functional-type(operands, results)";

@@ -1,0 +1,116 @@
+//===- Evaluator.cpp - Order of evaluation --------------------------------===//
+
+#include "Detail.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::eval;
+using namespace fusion::eval::detail;
+
+void Evaluator::bind(Value value, Tensor tensor) {
+  values[value] = std::move(tensor);
+}
+
+std::optional<int64_t> Evaluator::getSize(const SymExpr &expr) {
+  return expr.evaluate([&](std::string_view name) -> std::optional<int64_t> {
+    auto it = sizes.find(std::string(name));
+    if (it == sizes.end())
+      return std::nullopt;
+    return it->second;
+  });
+}
+
+FailureOr<std::vector<int64_t>> Evaluator::getShape(Type type) {
+  std::vector<int64_t> shape;
+  int64_t count = 1;
+  for (const SymExpr &e : getSymShape(type)) {
+    auto size = getSize(e);
+    if (!size || *size < 0) {
+      error = "no value for size " + e.str();
+      return failure();
+    }
+    if (__builtin_mul_overflow(count, *size, &count) || count > maxElements) {
+      error = "a tensor is larger than the limit of evaluation";
+      return failure();
+    }
+    shape.push_back(*size);
+  }
+  return shape;
+}
+
+FailureOr<Tensor> Evaluator::fail(Operation *op, const Twine &why) {
+  error = (op->getName().getStringRef() + ": " + why).str();
+  return failure();
+}
+
+/// Operands by position, null where an optional one is absent, so that each
+/// kind has a fixed place.
+static SmallVector<Value> operandSlots(Operation *op) {
+  if (auto d = dyn_cast<DequantizeOp>(op))
+    return {d.getInput(), d.getScale(), d.getZeroPoint(), d.getGroupIndex()};
+  if (auto a = dyn_cast<AttentionOp>(op))
+    return {a.getQuery(), a.getKey(),     a.getValue(),
+            a.getBias(),  a.getKeyMask(), a.getValidLengths()};
+  return SmallVector<Value>(op->getOperands());
+}
+
+FailureOr<Tensor> Evaluator::evaluateOp(Operation *op) {
+  if (op->getNumResults() != 1)
+    return fail(op, "has no evaluation");
+  auto shape = getShape(op->getResult(0).getType());
+  if (failed(shape))
+    return failure();
+  if (auto weight = dyn_cast<WeightOp>(op)) {
+    auto bytes = readWeight ? readWeight(weight.getSource()) : std::nullopt;
+    if (!bytes)
+      return fail(op, "the weight's bytes are not at hand");
+    auto tensor = Tensor::fromBytes(weight.getType(), *bytes);
+    return tensor ? FailureOr<Tensor>(std::move(*tensor))
+                  : fail(op, "the weight's type is not supported");
+  }
+  SmallVector<const Tensor *> operands;
+  for (Value v : operandSlots(op))
+    operands.push_back(v ? &values.find(v)->second : nullptr);
+  Frame frame{op, operands, *shape,
+              [&](const SymExpr &e) { return getSize(e); }};
+  std::string why;
+  for (auto evaluate :
+       {evaluateElementwise, evaluateView, evaluateReduction, evaluateSemantic})
+    if (auto result = evaluate(frame, why); result || !why.empty())
+      return result ? FailureOr<Tensor>(std::move(*result)) : fail(op, why);
+  return fail(op, "has no evaluation");
+}
+
+FailureOr<Tensor> Evaluator::evaluate(Value root) {
+  error.clear();
+  // An explicit stack: graphs of thousands of nodes in a chain are usual.
+  SmallVector<Value> stack{root};
+  while (!stack.empty()) {
+    Value value = stack.back();
+    if (values.contains(value)) {
+      stack.pop_back();
+      continue;
+    }
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      error = "a function argument has no value";
+      return failure();
+    }
+    bool ready = true;
+    for (Value operand : op->getOperands())
+      if (!values.contains(operand)) {
+        stack.push_back(operand);
+        ready = false;
+      }
+    if (!ready)
+      continue;
+    auto tensor = evaluateOp(op);
+    if (failed(tensor))
+      return failure();
+    values[value] = std::move(*tensor);
+    stack.pop_back();
+  }
+  return values[root];
+}
