@@ -1,0 +1,82 @@
+"""Generation with the cache inside the session, on a tiny model: greedy tokens against a numpy fp64 forward pass."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+import numpy as np
+
+import tiny_llama
+from fusion import chat
+from fusion.builders import llama
+from fusion.testing import tools
+
+PROMPT, COUNT = [5, 63, 0, 17], 24
+
+
+class GenerateTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        tmp = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(tmp.cleanup)
+        cls.dir = pathlib.Path(tmp.name)
+        tiny_llama.write(cls.dir / "t.gguf")
+        cls.reference = cls.greedy()
+        for form in llama.FORMS:
+            llama.build(cls.dir / "t.gguf", cls.dir / f"{form}.onnx", form)
+            tools.compile(cls.dir / f"{form}.onnx", cls.dir / f"{form}.fusion", "--kv-cache=state", "--max-context=40")
+
+    @classmethod
+    def greedy(cls):
+        """Tokens of the reference, each with the gap to the runner-up."""
+        ids, chosen = list(PROMPT), []
+        for _ in range(COUNT):
+            logits = tiny_llama.forward(cls.dir / "t.gguf", ids)[-1]
+            second, first = np.sort(logits)[-2:]
+            assert first - second > 1e-3, "choose another seed: two tokens are as good"
+            ids.append(int(logits.argmax()))
+            chosen.append(ids[-1])
+        return chosen
+
+    def generate(self, form, *options, count=COUNT):
+        return json.loads(tools.must("fusion-run", self.dir / f"{form}.fusion", "--device=host", f"--generate={count}",
+                                     "--prompt-ids=" + ",".join(map(str, PROMPT)), "--json", *options))
+
+    def test_greedy_tokens(self):
+        for form in llama.FORMS:
+            with self.subTest(form):
+                self.assertEqual(self.generate(form)["tokens"], self.reference)
+
+    def test_rates_are_reported(self):
+        r = self.generate("lowbit")
+        self.assertGreater(r["prefill_tokens_per_s"], 0)
+        self.assertGreater(r["decode_tokens_per_s"], 0)
+
+    def test_stop_token(self):
+        stop = self.reference[7]
+        end = self.reference.index(stop) + 1
+        tokens = self.generate("float", f"--stop-ids={stop}")["tokens"]
+        self.assertIn(tokens, (self.reference[:end], self.reference[:end - 1]))
+
+    def test_forced_tokens_are_fed_and_chosen_ones_printed(self):
+        forced = [1] * COUNT
+        ids, chosen = list(PROMPT), []
+        for t in forced:
+            chosen.append(int(tiny_llama.forward(self.dir / "t.gguf", ids)[-1].argmax()))
+            ids.append(t)
+        self.assertEqual(self.generate("float", "--force-ids=" + ",".join(map(str, forced)))["tokens"], chosen)
+
+    def test_context_overflow_is_an_error(self):
+        code, out, err = tools.call("fusion-run", self.dir / "float.fusion", "--device=host", "--generate=50", "--prompt-ids=1,2,3", "--json")
+        self.assertEqual(code, 1)
+        self.assertRegex(err, "context|capacity|40")
+
+    def test_token_out_of_range_is_an_error(self):
+        for ids in ("64", "-1", "1,999999"):
+            with self.subTest(ids):
+                code, _, err = tools.call("fusion-run", self.dir / "lowbit.fusion", "--device=host", "--generate=2", f"--prompt-ids={ids}", "--json")
+                self.assertIn(code, (1, 2), err)
+
+    def test_stream_gives_the_same_tokens(self):
+        found = list(chat.generate(tools.bin / "fusion-run", self.dir / "lowbit.fusion", PROMPT, COUNT, [10**6]))
+        self.assertEqual(found, self.reference)
