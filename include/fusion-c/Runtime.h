@@ -1,0 +1,149 @@
+/*===- Runtime.h - C interface of the fusion runtime --------------*- C -*-===*\
+|*                                                                            *|
+|* Runs `model.fusion` files. A model is opened once and shared by any number *|
+|* of sessions; a session holds bound inputs, outputs and, for models         *|
+|* compiled with --kv-cache=state, the caches. Different sessions may be used *|
+|* from different threads at the same time; one session by one thread at a    *|
+|* time.                                                                      *|
+|*                                                                            *|
+|* Every function that can fail returns a FusionStatus; fusionLastError()     *|
+|* then says why. Pointers that a function hands out belong to the library.   *|
+|*                                                                            *|
+|* An artifact holds native code: open only files that you would run.         *|
+|*                                                                            *|
+\*===----------------------------------------------------------------------===*/
+
+#ifndef FUSION_C_RUNTIME_H
+#define FUSION_C_RUNTIME_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FUSION_EXPORT __attribute__((visibility("default")))
+#else
+#define FUSION_EXPORT
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct FusionModel FusionModel;
+typedef struct FusionSession FusionSession;
+
+typedef int32_t FusionStatus;
+enum {
+  FUSION_OK = 0,
+  FUSION_INVALID_INPUT = 1, /* a file, tensor, type or shape given to a run */
+  FUSION_INVALID_ARGUMENT = 2, /* the caller's mistake: no such index, ... */
+  FUSION_BAD_ARTIFACT = 3,     /* no artifact, altered, truncated, version */
+  FUSION_UNAVAILABLE = 4,      /* device, driver or instruction set missing */
+  FUSION_FAILED = 5            /* a kernel reported an error; no memory */
+};
+
+/* Element types carry the numbers of ONNX's TensorProto.DataType (1 float,
+   7 int64, 10 float16, 16 bfloat16, ...). Elements of 4 bits are packed, the
+   first in the low half of a byte. Tensors are row-major and dense. */
+
+enum { /* FusionTensorInfo::role */
+       FUSION_ROLE_NONE = 0,
+       FUSION_ROLE_TOKEN_IDS = 1,
+       FUSION_ROLE_ATTENTION_MASK = 2,
+       FUSION_ROLE_POSITION_IDS = 3,
+       FUSION_ROLE_PAST_KEY = 4,
+       FUSION_ROLE_PAST_VALUE = 5,
+       FUSION_ROLE_LOGITS = 6,
+       FUSION_ROLE_PRESENT_KEY = 7,
+       FUSION_ROLE_PRESENT_VALUE = 8
+};
+
+typedef struct {
+  const char *name;
+  int32_t dtype;
+  int32_t role;
+  int32_t rank;
+  const int64_t *dims; /* -1 where the size is only known at run time */
+  const char *const
+      *dim_text; /* the size as an expression, e.g. "past + seq" */
+} FusionTensorInfo;
+
+/* Why the last call of this thread failed; "" after a success. Lower case, no
+   full stop. Valid until the thread's next call. */
+FUSION_EXPORT const char *fusionLastError(void);
+
+/* --- Models ------------------------------------------------------------- */
+
+/* `device` is "host" (or NULL) or "cuda". `threads` is the number of threads
+   of the host executor, the calling one included; 0 takes one a processor. */
+FUSION_EXPORT FusionStatus fusionModelOpen(const char *path, const char *device,
+                                           int32_t threads,
+                                           FusionModel **model);
+/* Sessions keep what they need of the model: it may be closed before them. */
+FUSION_EXPORT void fusionModelClose(FusionModel *model);
+
+FUSION_EXPORT int32_t fusionModelInputCount(const FusionModel *model);
+FUSION_EXPORT int32_t fusionModelOutputCount(const FusionModel *model);
+FUSION_EXPORT FusionStatus fusionModelInput(const FusionModel *model,
+                                            int32_t index,
+                                            FusionTensorInfo *info);
+FUSION_EXPORT FusionStatus fusionModelOutput(const FusionModel *model,
+                                             int32_t index,
+                                             FusionTensorInfo *info);
+/* The index of an input or output, or -1. */
+FUSION_EXPORT int32_t fusionModelFindInput(const FusionModel *model,
+                                           const char *name);
+FUSION_EXPORT int32_t fusionModelFindOutput(const FusionModel *model,
+                                            const char *name);
+/* Tokens that the caches hold (--max-context); 0 when the model has none. */
+FUSION_EXPORT int64_t fusionModelMaxContext(const FusionModel *model);
+/* The fusion report that the compiler stored, as JSON. */
+FUSION_EXPORT const char *fusionModelExplain(const FusionModel *model);
+/* The artifact as text: symbols, tensors, kernels, launches. */
+FUSION_EXPORT const char *fusionModelDump(const FusionModel *model);
+
+/* --- Sessions ----------------------------------------------------------- */
+
+FUSION_EXPORT FusionStatus fusionSessionCreate(const FusionModel *model,
+                                               FusionSession **session);
+FUSION_EXPORT void fusionSessionDestroy(FusionSession *session);
+
+/* Binds an input. `data` is read during fusionSessionRun and must stay valid
+   until then; binding lasts until the input is bound again. Shapes are checked
+   when the session runs. */
+FUSION_EXPORT FusionStatus fusionSessionSetInput(FusionSession *session,
+                                                 int32_t index, int32_t dtype,
+                                                 int32_t rank,
+                                                 const int64_t *dims,
+                                                 const void *data);
+/* Lets an output be written to the caller's memory of `bytes` bytes; NULL goes
+   back to the session's own. */
+FUSION_EXPORT FusionStatus fusionSessionSetOutput(FusionSession *session,
+                                                  int32_t index, void *data,
+                                                  uint64_t bytes);
+FUSION_EXPORT FusionStatus fusionSessionRun(FusionSession *session);
+/* Of the last run; valid until the next one. Each pointer may be NULL. */
+FUSION_EXPORT FusionStatus fusionSessionGetOutput(
+    const FusionSession *session, int32_t index, const void **data,
+    uint64_t *bytes, int32_t *rank, const int64_t **dims);
+
+/* --- Caches (--kv-cache=state) ------------------------------------------ */
+
+/* Number of tokens that the caches hold. */
+FUSION_EXPORT int64_t fusionSessionLength(const FusionSession *session);
+/* Forgets all tokens. */
+FUSION_EXPORT FusionStatus fusionSessionReset(FusionSession *session);
+/* Keeps the first `length` tokens. */
+FUSION_EXPORT FusionStatus fusionSessionTruncate(FusionSession *session,
+                                                 int64_t length);
+/* One step of greedy decoding: feeds `count` token ids (the prompt, or the
+   last chosen token), fills mask and positions, runs, and chooses the token
+   with the largest logit after the last one. */
+FUSION_EXPORT FusionStatus fusionSessionStep(FusionSession *session,
+                                             const int64_t *ids, int64_t count,
+                                             int64_t *next);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FUSION_C_RUNTIME_H */

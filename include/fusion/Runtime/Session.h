@@ -1,0 +1,143 @@
+//===- Session.h - Running an artifact --------------------------*- C++ -*-===//
+//
+// The C++ side of fusion-c/Runtime.h. A LoadedModel is shared and immutable; a
+// Session is used by one thread at a time.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_RUNTIME_SESSION_H
+#define FUSION_RUNTIME_SESSION_H
+
+#include "fusion/Artifact/Reader.h"
+#include "fusion/Runtime/Buffer.h"
+#include "fusion/Runtime/Profile.h"
+
+#include <memory>
+
+namespace fusion {
+
+class Executor;
+class ExecutorSession;
+struct CompiledProgram;
+class SymTable;
+
+enum class Device { Host, Cuda };
+
+class LoadedModel {
+public:
+  /// `threads` counts the host executor's threads, the caller's included; 0
+  /// takes one a processor.
+  static Result<std::shared_ptr<const LoadedModel>>
+  open(const std::string &path, Device device = Device::Host,
+       unsigned threads = 0);
+  ~LoadedModel();
+
+  const artifact::Model &model() const { return file->model(); }
+  const std::string &path() const { return file->path(); }
+  bool hasSet(const std::string &set) const;
+
+private:
+  friend class Session;
+  LoadedModel() = default;
+  void compile();
+
+  /// Places in `signature`.
+  using Shape = std::vector<uint32_t>;
+  struct GuardPlaces {
+    uint32_t left, right;
+  };
+
+  std::unique_ptr<artifact::Artifact> file;
+  std::vector<CompiledProgram> programs;
+  /// Everything about the interface: shapes, guards, rows of the programs.
+  std::unique_ptr<SymTable> signature;
+  std::vector<Shape> inputs, outputs, states;
+  std::vector<GuardPlaces> guards;
+  std::vector<uint32_t> rows;
+  uint32_t appended = 0;
+  std::unique_ptr<Executor> executor; ///< last: it refers to the rest
+};
+
+/// A tensor that somebody else owns.
+struct TensorView {
+  artifact::DType type = artifact::DType::F32;
+  std::vector<int64_t> shape;
+  const void *data = nullptr;
+  uint64_t bytes = 0;
+};
+
+struct RunOptions {
+  std::string set; ///< Program::set
+  Profile *profile = nullptr;
+  Observer *observer = nullptr;
+};
+
+class Session {
+public:
+  static Result<std::unique_ptr<Session>>
+  create(std::shared_ptr<const LoadedModel> model);
+  ~Session();
+
+  const LoadedModel &loaded() const { return *model; }
+
+  /// `data` must stay valid until the input is bound again.
+  Status setInput(uint32_t index, artifact::DType type,
+                  std::vector<int64_t> shape, const void *data);
+  /// Writes the output to the caller's memory; null goes back to our own.
+  Status setOutput(uint32_t index, void *data, uint64_t bytes);
+  Status run(const RunOptions &options = {});
+
+  /// Of the last run.
+  const TensorView &output(uint32_t index) const { return outputs[index].view; }
+  const artifact::Program &lastProgram() const;
+  int64_t lastRows() const { return theRows; } ///< token rows; 0 when unknown
+
+  /// Tokens in the states.
+  int64_t length() const { return theLength; }
+  Status truncate(int64_t length);
+  void reset();
+
+private:
+  struct Input {
+    bool bound = false;
+    TensorView view;
+  };
+  struct Output {
+    TensorView view;
+    Buffer own;
+    void *given = nullptr;
+    uint64_t givenBytes = 0;
+  };
+
+  explicit Session(std::shared_ptr<const LoadedModel> model);
+  Status checkInputTypes() const;
+  Status bindSymbols();
+  Status checkShapes() const;
+  Status checkInputShape(uint32_t index) const;
+  Status checkGuards() const;
+  Status prepareStates();
+  Status prepareOutputs();
+  Result<uint32_t> selectProgram(const std::string &set) const;
+  int64_t appendedTokens() const;
+  std::vector<int64_t> shapeOf(const std::vector<uint32_t> &places) const;
+  Status failure(const std::string &text) const;
+
+  std::shared_ptr<const LoadedModel> model;
+  std::unique_ptr<ExecutorSession> execution;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<int64_t> symbols;   ///< values of Model::symbols
+  std::vector<int64_t> interface; ///< values of LoadedModel::signature
+  struct ProgramValues {
+    std::vector<int64_t> symbols, values;
+  };
+  std::vector<ProgramValues> programValues; ///< of the last symbols
+  std::vector<uint64_t> stateBytes;
+  bool statesMade = false;
+  int64_t theLength = 0, theRows = 0;
+  uint32_t theProgram = 0;
+};
+
+} // namespace fusion
+
+#endif // FUSION_RUNTIME_SESSION_H

@@ -1,0 +1,235 @@
+//===- CApi.cpp - C interface of the fusion runtime -----------------------===//
+
+#include "fusion-c/Runtime.h"
+
+#include "fusion/Artifact/Dump.h"
+#include "fusion/Runtime/Decoder.h"
+
+#include <algorithm>
+
+using namespace fusion;
+using namespace fusion::artifact;
+
+namespace {
+thread_local std::string lastError;
+
+FusionStatus report(const Status &status) {
+  lastError = status.message();
+  return static_cast<FusionStatus>(status.code());
+}
+
+FusionStatus usage(const char *why) {
+  return report(Status(StatusCode::Usage, why));
+}
+
+/// The C view of a TensorInfo.
+struct TensorText {
+  explicit TensorText(const TensorInfo &info) : info(info) {
+    for (const SymExpr &dim : info.shape) {
+      dims.push_back(dim.asConstant().value_or(-1));
+      texts.push_back(dim.str());
+    }
+    for (const std::string &text : texts)
+      pointers.push_back(text.c_str());
+  }
+  FusionTensorInfo view() const {
+    return {info.name.c_str(),
+            static_cast<int32_t>(info.type),
+            static_cast<int32_t>(info.role),
+            static_cast<int32_t>(dims.size()),
+            dims.data(),
+            pointers.data()};
+  }
+  const TensorInfo &info;
+  std::vector<int64_t> dims;
+  std::vector<std::string> texts;
+  std::vector<const char *> pointers;
+};
+} // namespace
+
+struct FusionModel {
+  std::shared_ptr<const LoadedModel> loaded;
+  std::vector<TensorText> inputs, outputs;
+  std::string dump;
+};
+
+struct FusionSession {
+  std::unique_ptr<Session> session;
+  std::unique_ptr<Decoder> decoder;
+};
+
+const char *fusionLastError(void) { return lastError.c_str(); }
+
+FusionStatus fusionModelOpen(const char *path, const char *device,
+                             int32_t threads, FusionModel **model) {
+  if (!path || !model || threads < 0)
+    return usage("fusionModelOpen: null or negative argument");
+  std::string which = device ? device : "host";
+  if (which != "host" && which != "cuda")
+    return usage("fusionModelOpen: the device is neither host nor cuda");
+  auto loaded =
+      LoadedModel::open(path, which == "host" ? Device::Host : Device::Cuda,
+                        static_cast<unsigned>(threads));
+  if (!loaded)
+    return report(loaded.status());
+  auto result = std::make_unique<FusionModel>();
+  result->loaded = *loaded;
+  const Model &m = (*loaded)->model();
+  for (const TensorInfo &t : m.inputs)
+    result->inputs.emplace_back(t);
+  for (const TensorInfo &t : m.outputs)
+    result->outputs.emplace_back(t);
+  // Moving a vector of strings may move their characters.
+  for (auto *list : {&result->inputs, &result->outputs})
+    for (TensorText &t : *list)
+      for (size_t i = 0; i < t.texts.size(); ++i)
+        t.pointers[i] = t.texts[i].c_str();
+  result->dump = dumpModel(m);
+  *model = result.release();
+  return report({});
+}
+
+void fusionModelClose(FusionModel *model) { delete model; }
+
+int32_t fusionModelInputCount(const FusionModel *model) {
+  return static_cast<int32_t>(model->inputs.size());
+}
+int32_t fusionModelOutputCount(const FusionModel *model) {
+  return static_cast<int32_t>(model->outputs.size());
+}
+
+static FusionStatus describe(const std::vector<TensorText> &list, int32_t index,
+                             FusionTensorInfo *info) {
+  if (!info || index < 0 || static_cast<size_t>(index) >= list.size())
+    return usage("there is no tensor of this index");
+  *info = list[static_cast<size_t>(index)].view();
+  return report({});
+}
+FusionStatus fusionModelInput(const FusionModel *model, int32_t index,
+                              FusionTensorInfo *info) {
+  return describe(model->inputs, index, info);
+}
+FusionStatus fusionModelOutput(const FusionModel *model, int32_t index,
+                               FusionTensorInfo *info) {
+  return describe(model->outputs, index, info);
+}
+
+static int32_t findTensor(const std::vector<TensorText> &list,
+                          const char *name) {
+  for (size_t i = 0; i < list.size(); ++i)
+    if (name && list[i].info.name == name)
+      return static_cast<int32_t>(i);
+  return -1;
+}
+int32_t fusionModelFindInput(const FusionModel *model, const char *name) {
+  return findTensor(model->inputs, name);
+}
+int32_t fusionModelFindOutput(const FusionModel *model, const char *name) {
+  return findTensor(model->outputs, name);
+}
+
+int64_t fusionModelMaxContext(const FusionModel *model) {
+  return model->loaded->model().maxContext;
+}
+const char *fusionModelExplain(const FusionModel *model) {
+  return model->loaded->model().explain.c_str();
+}
+const char *fusionModelDump(const FusionModel *model) {
+  return model->dump.c_str();
+}
+
+FusionStatus fusionSessionCreate(const FusionModel *model,
+                                 FusionSession **session) {
+  if (!model || !session)
+    return usage("fusionSessionCreate: null argument");
+  auto created = Session::create(model->loaded);
+  if (!created)
+    return report(created.status());
+  *session = new FusionSession{std::move(*created), nullptr};
+  return report({});
+}
+
+void fusionSessionDestroy(FusionSession *session) { delete session; }
+
+FusionStatus fusionSessionSetInput(FusionSession *session, int32_t index,
+                                   int32_t dtype, int32_t rank,
+                                   const int64_t *dims, const void *data) {
+  if (!session || rank < 0 || (rank > 0 && !dims))
+    return usage("fusionSessionSetInput: null or negative argument");
+  auto type = static_cast<DType>(dtype);
+  if (dtype < 0 || dtype > 255 || bitWidth(type) == 0)
+    return usage("fusionSessionSetInput: unknown element type");
+  std::vector<int64_t> shape(dims, dims + rank);
+  return report(session->session->setInput(static_cast<uint32_t>(index), type,
+                                           std::move(shape), data));
+}
+
+FusionStatus fusionSessionSetOutput(FusionSession *session, int32_t index,
+                                    void *data, uint64_t bytes) {
+  if (!session)
+    return usage("fusionSessionSetOutput: null argument");
+  return report(
+      session->session->setOutput(static_cast<uint32_t>(index), data, bytes));
+}
+
+FusionStatus fusionSessionRun(FusionSession *session) {
+  if (!session)
+    return usage("fusionSessionRun: null argument");
+  return report(session->session->run());
+}
+
+FusionStatus fusionSessionGetOutput(const FusionSession *session, int32_t index,
+                                    const void **data, uint64_t *bytes,
+                                    int32_t *rank, const int64_t **dims) {
+  if (!session || index < 0 ||
+      static_cast<size_t>(index) >=
+          session->session->loaded().model().outputs.size())
+    return usage("there is no output of this index");
+  const TensorView &view =
+      session->session->output(static_cast<uint32_t>(index));
+  if (!view.data)
+    return usage("the session has not run yet");
+  if (data)
+    *data = view.data;
+  if (bytes)
+    *bytes = view.bytes;
+  if (rank)
+    *rank = static_cast<int32_t>(view.shape.size());
+  if (dims)
+    *dims = view.shape.data();
+  return report({});
+}
+
+int64_t fusionSessionLength(const FusionSession *session) {
+  return session->session->length();
+}
+
+FusionStatus fusionSessionReset(FusionSession *session) {
+  if (!session)
+    return usage("fusionSessionReset: null argument");
+  session->session->reset();
+  return report({});
+}
+
+FusionStatus fusionSessionTruncate(FusionSession *session, int64_t length) {
+  if (!session)
+    return usage("fusionSessionTruncate: null argument");
+  return report(session->session->truncate(length));
+}
+
+FusionStatus fusionSessionStep(FusionSession *session, const int64_t *ids,
+                               int64_t count, int64_t *next) {
+  if (!session || !next || count < 0 || (count > 0 && !ids))
+    return usage("fusionSessionStep: null or negative argument");
+  if (!session->decoder) {
+    auto decoder = Decoder::create(*session->session);
+    if (!decoder)
+      return report(decoder.status());
+    session->decoder = std::move(*decoder);
+  }
+  auto token = session->decoder->step({ids, ids + count});
+  if (!token)
+    return report(token.status());
+  *next = *token;
+  return report({});
+}

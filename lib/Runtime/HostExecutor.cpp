@@ -1,0 +1,293 @@
+//===- HostExecutor.cpp - Runs launches on the processor ------------------===//
+//
+// A run takes the pool for itself, places the arena for the sizes at hand and
+// walks the launches. Per launch there is no allocation, no text and no lock:
+// argument pointers are computed into a flat array, and the pool splits the
+// grid.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Blas.h"
+#include "Executor.h"
+#include "HostImage.h"
+#include "fusion/Runtime/Buffer.h"
+#include "fusion/Runtime/ThreadPool.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+using namespace fusion;
+using namespace fusion::artifact;
+
+namespace {
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string where(const Model &model, const Launch &launch) {
+  std::string text = "kernel '" + model.kernels[launch.kernel].name + "'";
+  return launch.site.empty() ? text : text + " at '" + launch.site + "'";
+}
+
+Status noMemory(const std::string &what, uint64_t bytes) {
+  return Status(StatusCode::Failed, "no memory for " + what + " (" +
+                                        std::to_string(bytes) + " bytes)");
+}
+
+class HostExecutor : public Executor {
+public:
+  HostExecutor(LoadedPrograms loaded, std::unique_ptr<HostImage> image,
+               unsigned threads)
+      : loaded(loaded), image(std::move(image)), pool(threads),
+        sgemm(hostSgemm()), contexts(pool.size()) {}
+
+  std::unique_ptr<ExecutorSession> createSession() override;
+
+  /// Per-worker scratch of at least `bytes`; call with `mutex` held.
+  Status prepareScratch(uint64_t bytes, int32_t *status) {
+    uint64_t each = (std::max<uint64_t>(bytes, 64) + 4095) / 4096 * 4096;
+    if (!scratch.reserve(each * pool.size()))
+      return noMemory("scratch", each * pool.size());
+    for (unsigned w = 0; w < pool.size(); ++w)
+      contexts[w] = {
+          sgemm,  scratch.data() + w * each, static_cast<int64_t>(each),
+          status, static_cast<int32_t>(w),   static_cast<int32_t>(pool.size())};
+    return {};
+  }
+
+  const LoadedPrograms loaded;
+  const std::unique_ptr<HostImage> image;
+  std::mutex mutex; ///< of the pool, the contexts and the scratch
+  ThreadPool pool;
+  const HostSgemm sgemm;
+  std::vector<HostContext> contexts;
+  Buffer scratch;
+};
+
+/// What the pool needs to run one launch.
+struct Call {
+  HostKernel kernel;
+  const HostContext *contexts;
+  void *const *args;
+  const int64_t *sizes;
+
+  static void run(void *self, unsigned worker, int64_t begin, int64_t end) {
+    const Call &c = *static_cast<const Call *>(self);
+    c.kernel(&c.contexts[worker], c.args, c.sizes, begin, end);
+  }
+};
+
+class HostSession : public ExecutorSession {
+public:
+  explicit HostSession(HostExecutor &executor)
+      : executor(executor), model(executor.loaded.artifact.model()),
+        plans(executor.loaded.programs.size()) {
+    for (uint32_t i = 0; i < model.weights.size(); ++i)
+      weights.push_back(executor.loaded.artifact.weight(i));
+  }
+
+  Status allocateStates(const std::vector<uint64_t> &bytes) override {
+    states.clear();
+    stateBytes = bytes;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      states.emplace_back();
+      if (!states.back().reserve(bytes[i]))
+        return noMemory("state '" + model.states[i].name + "'", bytes[i]);
+    }
+    return {};
+  }
+  void clearStates() override {
+    for (Buffer &state : states)
+      state.clear();
+  }
+  Status run(const Step &step) override;
+
+private:
+  struct ArenaPlan {
+    std::vector<uint64_t> bytes, offsets;
+    uint64_t size = 0;
+    bool made = false;
+  };
+
+  Status placeArena(const Step &step);
+  Status resolve(const Step &step, const Launch &launch,
+                 const CompiledLaunch &compiled);
+  Status check(uint64_t offset, uint64_t bytes, const Launch &launch) const;
+  Status runLaunch(const Step &step, uint32_t index);
+  void observe(const Step &step, uint32_t index);
+
+  HostExecutor &executor;
+  const Model &model;
+  std::vector<const uint8_t *> weights;
+  std::vector<Buffer> states;
+  std::vector<uint64_t> stateBytes;
+  std::vector<ArenaPlan> plans; ///< of the last sizes, for each program
+  Buffer arena;
+  std::vector<void *> args;
+  std::vector<int64_t> sizes;
+  int32_t kernelStatus = kHostOk;
+};
+
+std::unique_ptr<ExecutorSession> HostExecutor::createSession() {
+  return std::make_unique<HostSession>(*this);
+}
+
+Status HostSession::placeArena(const Step &step) {
+  const CompiledProgram &compiled = executor.loaded.programs[step.program];
+  ArenaPlan &plan = plans[step.program];
+  bool same = plan.made;
+  plan.bytes.resize(compiled.bufferBytes.size());
+  for (size_t i = 0; i < plan.bytes.size(); ++i) {
+    int64_t value = step.values[compiled.bufferBytes[i]];
+    if (value < 0)
+      return Status(StatusCode::BadArtifact,
+                    "program '" + compiled.program->name +
+                        "' has a buffer of negative size");
+    auto bytes = static_cast<uint64_t>(value);
+    same &= plan.bytes[i] == bytes;
+    plan.bytes[i] = bytes;
+  }
+  if (!same)
+    plan.size = planArena(compiled.program->buffers, plan.bytes, plan.offsets);
+  plan.made = true;
+  return arena.reserve(plan.size) ? Status() : noMemory("arena", plan.size);
+}
+
+Status HostSession::check(uint64_t offset, uint64_t bytes,
+                          const Launch &launch) const {
+  if (offset <= bytes)
+    return {};
+  return Status(StatusCode::BadArtifact, where(model, launch) +
+                                             " starts outside a buffer of " +
+                                             std::to_string(bytes) + " bytes");
+}
+
+/// Fills `args` and `sizes` for a launch.
+Status HostSession::resolve(const Step &step, const Launch &launch,
+                            const CompiledLaunch &compiled) {
+  args.clear();
+  sizes.clear();
+  const ArenaPlan &plan = plans[step.program];
+  for (size_t i = 0; i < launch.args.size(); ++i) {
+    const BufferRef &ref = launch.args[i].buffer;
+    const void *base = nullptr;
+    uint64_t bytes = 0;
+    switch (ref.kind) {
+    case BufferRef::Kind::None:
+      break;
+    case BufferRef::Kind::Input:
+      base = step.inputs[ref.index];
+      bytes = step.inputBytes[ref.index];
+      break;
+    case BufferRef::Kind::Output:
+      base = step.outputs[ref.index];
+      bytes = step.outputBytes[ref.index];
+      break;
+    case BufferRef::Kind::Weight:
+      base = weights[ref.index];
+      bytes = model.weights[ref.index].bytes;
+      break;
+    case BufferRef::Kind::Arena:
+      base = arena.data() + plan.offsets[ref.index];
+      bytes = plan.bytes[ref.index];
+      break;
+    case BufferRef::Kind::State:
+      base = states[ref.index].data();
+      bytes = stateBytes[ref.index];
+      break;
+    }
+    auto offset = static_cast<uint64_t>(step.values[compiled.offsets[i]]);
+    if (Status s = check(offset, bytes, launch); !s)
+      return s;
+    const auto *p = static_cast<const uint8_t *>(base) + offset;
+    args.push_back(const_cast<uint8_t *>(p)); // kernels know what they write
+  }
+  for (uint32_t place : compiled.sizes)
+    sizes.push_back(step.values[place]);
+  return {};
+}
+
+Status HostSession::runLaunch(const Step &step, uint32_t index) {
+  const CompiledProgram &program = executor.loaded.programs[step.program];
+  const Launch &launch = program.program->launches[index];
+  const CompiledLaunch &compiled = program.launches[index];
+  int64_t grid = step.values[compiled.grid];
+  if (grid <= 0)
+    return {};
+  if (Status s = resolve(step, launch, compiled); !s)
+    return s;
+  HostKernel kernel = executor.image->kernel(launch.kernel);
+  if (!kernel)
+    return Status(StatusCode::BadArtifact,
+                  where(model, launch) + " has no code for this processor");
+  Call call{kernel, executor.contexts.data(), args.data(), sizes.data()};
+  executor.pool.run(grid, step.values[compiled.grain], Call::run, &call);
+  switch (kernelStatus) {
+  case kHostOk:
+    return {};
+  case kHostIndexOutOfRange:
+    return Status(StatusCode::InvalidInput,
+                  where(model, launch) + ": an index is out of range");
+  case kHostDivisionByZero:
+    return Status(StatusCode::InvalidInput,
+                  where(model, launch) + ": integer division by zero");
+  default:
+    return Status(StatusCode::Failed, where(model, launch) +
+                                          " failed with status " +
+                                          std::to_string(kernelStatus));
+  }
+}
+
+void HostSession::observe(const Step &step, uint32_t index) {
+  const Program &program = *executor.loaded.programs[step.program].program;
+  const ArenaPlan &plan = plans[step.program];
+  for (uint32_t b = 0; b < program.buffers.size(); ++b)
+    if (program.buffers[b].lastUse == index &&
+        !program.buffers[b].value.empty())
+      step.observer->completed(b, arena.data() + plan.offsets[b],
+                               plan.bytes[b]);
+}
+
+Status HostSession::run(const Step &step) {
+  const CompiledProgram &program = executor.loaded.programs[step.program];
+  std::lock_guard<std::mutex> lock(executor.mutex);
+  if (Status s = placeArena(step); !s)
+    return s;
+  int64_t scratch = 0;
+  for (const CompiledLaunch &launch : program.launches)
+    scratch = std::max(scratch, step.values[launch.scratchBytes]);
+  kernelStatus = kHostOk;
+  if (Status s = executor.prepareScratch(static_cast<uint64_t>(scratch),
+                                         &kernelStatus);
+      !s)
+    return s;
+  for (uint32_t i = 0; i < program.launches.size(); ++i) {
+    int64_t begin = step.profile ? nowNs() : 0;
+    if (Status s = runLaunch(step, i); !s)
+      return s;
+    if (step.profile)
+      step.profile->events.push_back({step.profile->runs, step.program, i,
+                                      begin, nowNs(),
+                                      step.values[program.launches[i].grid]});
+    if (step.observer)
+      observe(step, i);
+  }
+  if (step.profile)
+    ++step.profile->runs;
+  return {};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Executor>>
+fusion::createHostExecutor(LoadedPrograms loaded, unsigned threads) {
+  auto image = HostImage::map(loaded.artifact);
+  if (!image)
+    return image.status();
+  return std::unique_ptr<Executor>(
+      new HostExecutor(loaded, std::move(*image), threads));
+}

@@ -1,0 +1,60 @@
+//===- LoadedModel.cpp - An artifact ready to run -------------------------===//
+
+#include "Executor.h"
+#include "fusion/Runtime/Session.h"
+
+using namespace fusion;
+using namespace fusion::artifact;
+
+LoadedModel::~LoadedModel() = default;
+
+void LoadedModel::compile() {
+  const Model &m = file->model();
+  std::vector<std::string> symbols;
+  for (const Symbol &symbol : m.symbols)
+    symbols.push_back(symbol.name);
+  signature = std::make_unique<SymTable>(symbols);
+  auto shape = [&](const std::vector<SymExpr> &dims) {
+    Shape places;
+    for (const SymExpr &dim : dims)
+      places.push_back(signature->add(dim));
+    return places;
+  };
+  for (const TensorInfo &t : m.inputs)
+    inputs.push_back(shape(t.shape));
+  for (const TensorInfo &t : m.outputs)
+    outputs.push_back(shape(t.shape));
+  for (const State &s : m.states)
+    states.push_back(shape(s.storage));
+  for (const Guard &g : m.guards)
+    guards.push_back({signature->add(g.left), signature->add(g.right)});
+  appended = signature->add(m.appended);
+  for (const Program &p : m.programs) {
+    rows.push_back(signature->add(p.rows));
+    programs.emplace_back(p, symbols);
+  }
+}
+
+bool LoadedModel::hasSet(const std::string &set) const {
+  for (const Program &p : model().programs)
+    if (p.set == set)
+      return true;
+  return false;
+}
+
+Result<std::shared_ptr<const LoadedModel>>
+LoadedModel::open(const std::string &path, Device device, unsigned threads) {
+  auto file = Artifact::open(path);
+  if (!file)
+    return file.status();
+  std::shared_ptr<LoadedModel> model(new LoadedModel);
+  model->file = std::move(*file);
+  model->compile();
+  LoadedPrograms loaded{*model->file, model->programs};
+  auto executor = device == Device::Host ? createHostExecutor(loaded, threads)
+                                         : createCudaExecutor(loaded);
+  if (!executor)
+    return executor.status();
+  model->executor = std::move(*executor);
+  return std::shared_ptr<const LoadedModel>(std::move(model));
+}

@@ -1,0 +1,321 @@
+//===- Session.cpp - Running an artifact ----------------------------------===//
+//
+// Before a run: bind the symbols from the inputs' dimensions, check every
+// shape against its expressions, choose the program and evaluate its sizes.
+// What does not change between two runs is not computed again.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fusion/Runtime/Session.h"
+
+#include "Executor.h"
+#include "fusion/Artifact/Dump.h"
+#include "fusion/Artifact/Encoding.h"
+
+#include <algorithm>
+
+using namespace fusion;
+using namespace fusion::artifact;
+
+static std::string listText(const std::vector<int64_t> &shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+/// `[1, past + seq = 7]`: what a shape says and what it comes to.
+static std::string expectedText(const std::vector<SymExpr> &shape,
+                                const std::vector<int64_t> &values) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) {
+    text += (i ? ", " : "") + shape[i].str();
+    if (!shape[i].isConstant())
+      text += " = " + std::to_string(values[i]);
+  }
+  return text + "]";
+}
+
+Session::Session(std::shared_ptr<const LoadedModel> shared)
+    : model(std::move(shared)), execution(model->executor->createSession()),
+      inputs(model->model().inputs.size()),
+      outputs(model->model().outputs.size()),
+      symbols(model->model().symbols.size()),
+      programValues(model->programs.size()) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    inputs[i].view.type = model->model().inputs[i].type;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    outputs[i].view.type = model->model().outputs[i].type;
+}
+
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>>
+Session::create(std::shared_ptr<const LoadedModel> model) {
+  return std::unique_ptr<Session>(new Session(std::move(model)));
+}
+
+Status Session::failure(const std::string &text) const {
+  return Status(StatusCode::InvalidInput, "'" + model->path() + "': " + text);
+}
+
+Status Session::setInput(uint32_t index, DType type, std::vector<int64_t> shape,
+                         const void *data) {
+  if (index >= inputs.size())
+    return Status(StatusCode::Usage,
+                  "there is no input number " + std::to_string(index));
+  auto count = elementCount(shape);
+  if (!count)
+    return failure("input '" + model->model().inputs[index].name +
+                   "': impossible shape " + listText(shape));
+  if (*count > 0 && !data)
+    return Status(StatusCode::Usage, "an input's data is null");
+  static const uint64_t nothing = 0;
+  inputs[index] = {true,
+                   {type, std::move(shape), data ? data : &nothing,
+                    packedBytes(type, *count)}};
+  return {};
+}
+
+Status Session::setOutput(uint32_t index, void *data, uint64_t bytes) {
+  if (index >= outputs.size())
+    return Status(StatusCode::Usage,
+                  "there is no output number " + std::to_string(index));
+  outputs[index].given = data;
+  outputs[index].givenBytes = bytes;
+  return {};
+}
+
+const Program &Session::lastProgram() const {
+  return *model->programs[theProgram].program;
+}
+
+Status Session::truncate(int64_t length) {
+  if (length < 0 || length > theLength)
+    return Status(StatusCode::Usage,
+                  "cannot truncate to " + std::to_string(length) +
+                      " tokens: " + std::to_string(theLength) + " are cached");
+  theLength = length;
+  return {};
+}
+
+void Session::reset() {
+  theLength = 0;
+  execution->clearStates();
+}
+
+Status Session::checkInputTypes() const {
+  const Model &m = model->model();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorInfo &info = m.inputs[i];
+    const TensorView &view = inputs[i].view;
+    std::string expected = "input '" + info.name + "': expected " +
+                           shapeText(info.shape, info.type) + ", ";
+    if (!inputs[i].bound)
+      return failure(expected + "none was given");
+    if (view.type != info.type)
+      return failure(expected + "found element type " + name(view.type));
+    if (view.shape.size() != info.shape.size())
+      return failure(expected + "found shape " + listText(view.shape));
+  }
+  return {};
+}
+
+Status Session::bindSymbols() {
+  const Model &m = model->model();
+  for (size_t i = 0; i < m.symbols.size(); ++i) {
+    const Symbol &s = m.symbols[i];
+    if (s.source == Symbol::Source::CachedLength) {
+      symbols[i] = theLength;
+      continue; // checked against the capacity of the states
+    }
+    symbols[i] = inputs[s.input].view.shape[s.axis];
+    if (symbols[i] < s.lower || symbols[i] > s.upper)
+      return failure("input '" + m.inputs[s.input].name +
+                     "': expected dimension " + std::to_string(s.axis) + " ('" +
+                     s.name + "') in " + std::to_string(s.lower) + ".." +
+                     (s.upper == INT64_MAX ? "" : std::to_string(s.upper)) +
+                     ", found " + std::to_string(symbols[i]) +
+                     "; compile with another range (--dim) to allow it");
+  }
+  if (auto place = model->signature->evaluate(symbols, interface))
+    return failure("the size " + model->signature->expression(*place).str() +
+                   " has no value for these inputs");
+  return {};
+}
+
+std::vector<int64_t>
+Session::shapeOf(const std::vector<uint32_t> &places) const {
+  std::vector<int64_t> shape;
+  for (uint32_t place : places)
+    shape.push_back(interface[place]);
+  return shape;
+}
+
+Status Session::checkInputShape(uint32_t index) const {
+  const TensorInfo &info = model->model().inputs[index];
+  std::vector<int64_t> expected = shapeOf(model->inputs[index]);
+  if (expected == inputs[index].view.shape)
+    return {};
+  return failure("input '" + info.name + "': expected shape " +
+                 expectedText(info.shape, expected) + ", found " +
+                 listText(inputs[index].view.shape));
+}
+
+Status Session::checkGuards() const {
+  for (size_t i = 0; i < model->guards.size(); ++i) {
+    int64_t left = interface[model->guards[i].left],
+            right = interface[model->guards[i].right];
+    const Guard &g = model->model().guards[i];
+    if (left != right)
+      return failure("expected " + g.left.str() + " (" + std::to_string(left) +
+                     ") to equal " + g.right.str() + " (" +
+                     std::to_string(right) + "): " + g.reason);
+  }
+  return {};
+}
+
+Status Session::checkShapes() const {
+  for (uint32_t i = 0; i < inputs.size(); ++i)
+    if (Status s = checkInputShape(i); !s)
+      return s;
+  return checkGuards();
+}
+
+int64_t Session::appendedTokens() const {
+  const Model &m = model->model();
+  if (m.appended != SymExpr())
+    return interface[model->appended];
+  for (size_t i = 0; i < m.inputs.size(); ++i)
+    if (m.inputs[i].role == Role::TokenIds && !inputs[i].view.shape.empty())
+      return inputs[i].view.shape.back();
+  return 0;
+}
+
+Status Session::prepareStates() {
+  const Model &m = model->model();
+  int64_t more = appendedTokens();
+  std::vector<uint64_t> bytes;
+  for (size_t i = 0; i < m.states.size(); ++i) {
+    const State &state = m.states[i];
+    std::vector<int64_t> shape = shapeOf(model->states[i]);
+    auto count = elementCount(shape);
+    if (!count)
+      return failure("state '" + state.name + "' has the impossible shape " +
+                     listText(shape));
+    bytes.push_back(packedBytes(state.type, *count));
+    if (state.lengthAxis >= 0 &&
+        theLength + more > shape[static_cast<size_t>(state.lengthAxis)])
+      return failure(
+          "the cache holds " +
+          std::to_string(shape[static_cast<size_t>(state.lengthAxis)]) +
+          " tokens: " + std::to_string(theLength) + " cached and " +
+          std::to_string(more) +
+          " new ones do not fit; compile with a larger --max-context");
+  }
+  if (statesMade && bytes == stateBytes)
+    return {};
+  if (theLength > 0)
+    return failure("these inputs need states of another size than the cached "
+                   "tokens; reset the session first");
+  if (Status s = execution->allocateStates(bytes); !s)
+    return s;
+  stateBytes = bytes;
+  statesMade = true;
+  return {};
+}
+
+Status Session::prepareOutputs() {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Output &out = outputs[i];
+    const TensorInfo &info = model->model().outputs[i];
+    out.view.shape = shapeOf(model->outputs[i]);
+    auto count = elementCount(out.view.shape);
+    std::string where = "output '" + info.name + "'";
+    if (!count)
+      return failure(where + " would have shape " + listText(out.view.shape));
+    out.view.bytes = packedBytes(info.type, *count);
+    if (out.given) {
+      if (out.givenBytes < out.view.bytes)
+        return failure(where + " has " + std::to_string(out.view.bytes) +
+                       " bytes, and memory for " +
+                       std::to_string(out.givenBytes) + " was given");
+      out.view.data = out.given;
+      continue;
+    }
+    if (!out.own.reserve(out.view.bytes))
+      return Status(StatusCode::Failed, "no memory for " + where + " (" +
+                                            std::to_string(out.view.bytes) +
+                                            " bytes)");
+    out.view.data = out.own.data();
+  }
+  return {};
+}
+
+Result<uint32_t> Session::selectProgram(const std::string &set) const {
+  const Model &m = model->model();
+  int64_t rows = 0;
+  for (uint32_t i = 0; i < m.programs.size(); ++i) {
+    const Program &p = m.programs[i];
+    if (p.set != set)
+      continue;
+    rows = interface[model->rows[i]];
+    bool fits = rows >= p.minRows && rows <= p.maxRows;
+    for (const auto &[symbol, value] : p.fixed)
+      for (size_t s = 0; s < m.symbols.size(); ++s)
+        fits &= m.symbols[s].name != symbol || symbols[s] == value;
+    if (fits)
+      return i;
+  }
+  if (!model->hasSet(set))
+    return failure(set.empty() ? "it holds no program"
+                               : "it holds no program set '" + set + "'");
+  return failure("no program was compiled for " + std::to_string(rows) +
+                 " rows; compile with another range (--dim) to allow it");
+}
+
+Status Session::run(const RunOptions &options) {
+  if (Status s = checkInputTypes(); !s)
+    return s;
+  if (Status s = bindSymbols(); !s)
+    return s;
+  if (Status s = checkShapes(); !s)
+    return s;
+  auto selected = selectProgram(options.set);
+  if (!selected)
+    return selected.status();
+  if (Status s = prepareStates(); !s)
+    return s;
+  if (Status s = prepareOutputs(); !s)
+    return s;
+  theProgram = *selected;
+  theRows = interface[model->rows[theProgram]];
+  const SymTable &table = model->programs[theProgram].table;
+  ProgramValues &values = programValues[theProgram];
+  if (values.symbols != symbols || values.values.size() != table.size()) {
+    values.symbols.clear();
+    if (auto place = table.evaluate(symbols, values.values))
+      return failure("the size " + table.expression(*place).str() +
+                     " has no value for these inputs");
+    values.symbols = symbols;
+  }
+  std::vector<const void *> in;
+  std::vector<void *> out;
+  std::vector<uint64_t> inBytes, outBytes;
+  for (const Input &i : inputs) {
+    in.push_back(i.view.data);
+    inBytes.push_back(i.view.bytes);
+  }
+  for (const Output &o : outputs) {
+    out.push_back(o.given ? o.given : o.own.data());
+    outBytes.push_back(o.view.bytes);
+  }
+  Status status = execution->run({theProgram, values.values, in, out, inBytes,
+                                  outBytes, options.profile, options.observer});
+  if (!status)
+    return Status(status.code(),
+                  "'" + model->path() + "': " + status.message());
+  if (!model->model().states.empty())
+    theLength += appendedTokens();
+  return {};
+}

@@ -1,0 +1,181 @@
+//===- Inputs.cpp - Tensors from files, outputs to files ------------------===//
+
+#include "Options.h"
+
+#include "fusion/Artifact/Dump.h"
+#include "fusion/Runtime/Npy.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace fusion;
+using namespace fusion::run;
+using artifact::Model;
+using artifact::TensorInfo;
+
+struct InputFiles::File {
+  uint32_t input;
+  NpyTensor tensor;
+};
+
+Status InputFiles::load(const Options &options, const Model &model) {
+  std::set<std::string> given;
+  for (const auto &[name, path] : options.inputs) {
+    auto it = std::find_if(
+        model.inputs.begin(), model.inputs.end(),
+        [&, &wanted = name](const TensorInfo &t) { return t.name == wanted; });
+    if (it == model.inputs.end()) {
+      std::string names;
+      for (const TensorInfo &t : model.inputs)
+        names += (names.empty() ? "'" : ", '") + t.name + "'";
+      return Status(StatusCode::InvalidInput,
+                    "'" + options.artifact + "' has no input '" + name +
+                        "'; its inputs are " +
+                        (names.empty() ? "none" : names));
+    }
+    if (!given.insert(name).second)
+      return Status(StatusCode::Usage, "input '" + name + "' is given twice");
+    auto tensor = readNpy(path, it->type);
+    if (!tensor)
+      return Status(tensor.status().code(),
+                    "input '" + name + "': " + tensor.status().message());
+    auto file = std::make_shared<File>();
+    file->input = static_cast<uint32_t>(it - model.inputs.begin());
+    file->tensor = std::move(*tensor);
+    files.push_back(std::move(file));
+  }
+  return {};
+}
+
+Status InputFiles::bind(Session &session) const {
+  for (const auto &file : files)
+    if (Status s = session.setInput(file->input, file->tensor.type,
+                                    file->tensor.shape, file->tensor.data());
+        !s)
+      return s;
+  return {};
+}
+
+/// `x/y` becomes `x_y.npy`; a name that is taken gets a number.
+static std::vector<std::string> outputFileNames(const Model &model) {
+  std::vector<std::string> names;
+  std::set<std::string> taken;
+  for (const TensorInfo &t : model.outputs) {
+    std::string base;
+    for (char c : t.name) {
+      bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                   (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+      base += plain ? c : '_';
+    }
+    std::string name = base;
+    for (int n = 2; !taken.insert(name).second; ++n)
+      name = base + "_" + std::to_string(n);
+    names.push_back(name + ".npy");
+  }
+  return names;
+}
+
+static Status makeFolder(const std::string &path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    std::string part = path.substr(0, end);
+    if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST)
+      return Status(StatusCode::InvalidInput,
+                    "cannot create '" + part + "': " + strerror(errno));
+    if (end == std::string::npos)
+      return {};
+  }
+}
+
+/// All files or none: they are written under other names first.
+static Status writeOutputs(const std::string &folder, const Session &session) {
+  const Model &model = session.loaded().model();
+  if (Status s = makeFolder(folder); !s)
+    return s;
+  std::vector<std::string> paths;
+  for (const std::string &name : outputFileNames(model))
+    paths.push_back(folder + "/" + name);
+  const std::string suffix = "." + std::to_string(getpid()) + ".partial";
+  Status status;
+  size_t written = 0;
+  for (; written < paths.size() && status; ++written) {
+    const TensorView &out = session.output(static_cast<uint32_t>(written));
+    status = writeNpy(paths[written] + suffix, out.type, out.shape, out.data);
+  }
+  for (size_t i = 0; i < written; ++i) {
+    std::string partial = paths[i] + suffix;
+    if (status && rename(partial.c_str(), paths[i].c_str()) != 0)
+      status = Status(StatusCode::InvalidInput,
+                      "cannot create '" + paths[i] + "': " + strerror(errno));
+    if (!status)
+      unlink(partial.c_str());
+  }
+  return status;
+}
+
+static void printOutputs(const Session &session) {
+  const Model &model = session.loaded().model();
+  for (uint32_t i = 0; i < model.outputs.size(); ++i) {
+    const TensorView &out = session.output(i);
+    std::vector<SymExpr> shape(out.shape.begin(), out.shape.end());
+    printf("output %s %s\n", model.outputs[i].name.c_str(),
+           artifact::shapeText(shape, out.type).c_str());
+  }
+}
+
+/// Timed runs from the same state, after the one that made the outputs.
+static Status bench(const Options &options, Session &session) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> ms;
+  for (int64_t i = 0; i < options.bench; ++i) {
+    session.reset();
+    auto begin = Clock::now();
+    if (Status s = session.run(); !s)
+      return s;
+    ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin)
+                     .count());
+  }
+  std::sort(ms.begin(), ms.end());
+  double median = (ms[ms.size() / 2] + ms[(ms.size() - 1) / 2]) / 2;
+  double rows = static_cast<double>(session.lastRows());
+  if (options.json)
+    printf("{\"runs\": %zu, \"median_ms\": %.4f, \"min_ms\": %.4f, "
+           "\"max_ms\": %.4f, \"rows\": %.0f, \"rows_per_s\": %.2f}\n",
+           ms.size(), median, ms.front(), ms.back(), rows, rows / median * 1e3);
+  else
+    printf("%zu runs of program %s: median %.3f ms, least %.3f ms, most %.3f "
+           "ms, %.1f rows/s\n",
+           ms.size(), session.lastProgram().name.c_str(), median, ms.front(),
+           ms.back(), rows / median * 1e3);
+  return {};
+}
+
+int fusion::run::runInputs(const Options &options, Session &session) {
+  const Model &model = session.loaded().model();
+  InputFiles files;
+  if (Status s = files.load(options, model); !s)
+    return fail(s);
+  if (Status s = files.bind(session); !s)
+    return fail(s);
+  Profile profile;
+  RunOptions runOptions;
+  if (!options.profile.empty())
+    runOptions.profile = &profile;
+  if (Status s = session.run(runOptions); !s)
+    return fail(s);
+  if (!options.outputDir.empty()) {
+    if (Status s = writeOutputs(options.outputDir, session); !s)
+      return fail(s);
+  } else if (options.bench == 0 && !options.json) {
+    printOutputs(session);
+  }
+  if (options.bench > 0)
+    if (Status s = bench(options, session); !s)
+      return fail(s);
+  return writeProfile(options, profile, model);
+}

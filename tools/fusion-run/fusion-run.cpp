@@ -1,0 +1,61 @@
+//===- fusion-run.cpp - Runs compiled models ------------------------------===//
+
+#include "Options.h"
+
+#include "fusion/Artifact/Dump.h"
+
+#include <cstdio>
+
+using namespace fusion;
+using namespace fusion::run;
+
+int fusion::run::fail(const Status &status) {
+  fprintf(stderr, "fusion-run: error: %s\n", status.message().c_str());
+  return status.code() == StatusCode::Usage ? kUsage : kInputFault;
+}
+
+int fusion::run::writeProfile(const Options &options, const Profile &profile,
+                              const artifact::Model &model) {
+  if (options.profile.empty())
+    return kSuccess;
+  std::string text = chromeTrace(profile, model);
+  FILE *file = fopen(options.profile.c_str(), "wb");
+  bool good = file && fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file && fclose(file) != 0)
+    good = false;
+  if (!good)
+    return fail(Status(StatusCode::InvalidInput,
+                       "cannot write '" + options.profile + "'"));
+  fputs(profileSummary(profile, model).c_str(), stderr);
+  return kSuccess;
+}
+
+/// --info needs no device: it works on artifacts for another machine too.
+static int printInfo(const std::string &path) {
+  auto file = artifact::Artifact::open(path);
+  if (!file)
+    return fail(file.status());
+  fputs(artifact::dumpModel((*file)->model()).c_str(), stdout);
+  return kSuccess;
+}
+
+int main(int argc, char **argv) {
+  int exitCode = kSuccess;
+  auto options = parseOptions(argc, argv, exitCode);
+  if (!options)
+    return exitCode;
+  if (options->info)
+    return printInfo(options->artifact);
+  auto model =
+      LoadedModel::open(options->artifact, options->device, options->threads);
+  if (!model)
+    return fail(model.status());
+  auto session = Session::create(*model);
+  if (!session)
+    return fail(session.status());
+  if (options->generates)
+    return runGenerate(*options, **session);
+  if (options->verify)
+    return runVerify(*options, **session);
+  return runInputs(*options, **session);
+}
