@@ -10,6 +10,7 @@
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Eval/Eval.h"
+#include "fusion/Raise/Decoder/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -26,6 +27,7 @@ inline void registerAllPasses() {
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
   eval::registerFoldConstantsPass();
+  registerDecoderPasses();
 }
 
 } // namespace fusion

@@ -1,0 +1,48 @@
+//===- Passes.td - Roles and session state of decoders ---*- tablegen -*-===//
+
+#ifndef FUSION_RAISE_DECODER_PASSES_TD
+#define FUSION_RAISE_DECODER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def AssignRoles : Pass<"fusion-assign-roles", "::mlir::ModuleOp"> {
+  let summary = "find what the inputs and outputs of a decoder mean";
+  let description = [{
+    Sets `fusion.role` on arguments and results of `@main`: token_ids,
+    attention_mask, position_ids, past_key, past_value; logits, present_key,
+    present_value. By the names that exporters use, and by structure: token
+    ids index the embedding, a present value is what `kv_append` makes of a
+    past one. `roles` (ROLE=NAME) decides where both fail.
+  }];
+  let options = [
+    ListOption<"roles", "roles", "std::string", "ROLE=NAME of an input or output">,
+  ];
+}
+
+def BindDecoderInputs : Pass<"fusion-bind-decoder-inputs", "::mlir::ModuleOp"> {
+  let summary = "compute the attention mask and the positions in the model";
+  let description = [{
+    For a cache that is session state: every cached token is attended to and
+    positions follow the number of cached tokens, so the inputs with these
+    roles are replaced by constants and `iota`. A symbolic batch becomes
+    `batch`.
+  }];
+  let options = [
+    Option<"batch", "batch", "int64_t", "1", "value of a symbolic batch size">,
+  ];
+}
+
+def MakeCacheState : Pass<"fusion-make-cache-state", "::mlir::ModuleOp"> {
+  let summary = "keep the KV cache inside the session";
+  let description = [{
+    Gives each past input the storage shape of a cache with room for
+    `max-context` tokens and the attribute `fusion.state`; what `kv_append`
+    makes of it is the same memory, and the present outputs go away. The symbol
+    of the cached length is recorded as `fusion.cached_length` on the module.
+  }];
+  let options = [
+    Option<"maxContext", "max-context", "int64_t", "2048", "tokens that the cache holds">,
+  ];
+}
+
+#endif // FUSION_RAISE_DECODER_PASSES_TD

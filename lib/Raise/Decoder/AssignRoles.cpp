@@ -1,0 +1,186 @@
+//===- AssignRoles.cpp - What a decoder's inputs and outputs mean ---------===//
+
+#include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Raise/Decoder/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace fusion;
+
+namespace fusion {
+#define GEN_PASS_DEF_ASSIGNROLES
+#include "fusion/Raise/Decoder/Passes.h.inc"
+} // namespace fusion
+
+static bool isInteger(Type type) {
+  return isa<IntegerType>(elementType(type)) && !elementType(type).isInteger(1);
+}
+
+/// Follows casts and reshapes.
+static Value throughCasts(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<CastOp, ReshapeOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// True when `argument` indexes a constant table along its first axis.
+static bool indexesEmbedding(BlockArgument argument) {
+  SmallVector<Value> work{argument};
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    for (Operation *user : value.getUsers()) {
+      if (isa<CastOp, ReshapeOp>(user))
+        work.push_back(user->getResult(0));
+      auto gather = dyn_cast<GatherOp>(user);
+      if (!gather || gather.getIndices() != value || gather.getAxis() != 0)
+        continue;
+      // A table of one row for each token, not one of positions.
+      SymShape table = getSymShape(gather.getData());
+      if (table.size() == 2 && !isa<BlockArgument>(gather.getData()))
+        return true;
+    }
+  }
+  return false;
+}
+
+static StringRef roleByName(StringRef name, Type type) {
+  size_t rank = getSymShape(type).size();
+  if (name.contains("past") && rank >= 3 && isa<FloatType>(elementType(type)))
+    return name.contains("value") || name.ends_with(".v") ? "past_value"
+                                                          : "past_key";
+  if (name.contains("attention_mask") && rank == 2)
+    return "attention_mask";
+  if (name.contains("position_ids") || name == "positions")
+    return "position_ids";
+  if (name == "input_ids" || name == "tokens" || name == "token_ids")
+    return "token_ids";
+  return "";
+}
+
+namespace {
+struct AssignRolesPass final : fusion::impl::AssignRolesBase<AssignRolesPass> {
+  using AssignRolesBase::AssignRolesBase;
+
+  void setArg(func::FuncOp main, unsigned i, StringRef role) {
+    main.setArgAttr(i, FusionDialect::kRoleAttr,
+                    StringAttr::get(&getContext(), role));
+  }
+  void setResult(func::FuncOp main, unsigned i, StringRef role) {
+    main.setResultAttr(i, FusionDialect::kRoleAttr,
+                       StringAttr::get(&getContext(), role));
+  }
+
+  StringRef nameOfArg(func::FuncOp main, unsigned i) {
+    auto name = main.getArgAttrOfType<StringAttr>(i, FusionDialect::kNameAttr);
+    return name ? name.getValue() : StringRef();
+  }
+  StringRef nameOfResult(func::FuncOp main, unsigned i) {
+    auto name =
+        main.getResultAttrOfType<StringAttr>(i, FusionDialect::kNameAttr);
+    return name ? name.getValue() : StringRef();
+  }
+
+  /// Applies ROLE=NAME options; fails on an unknown role or name.
+  LogicalResult applyOptions(func::FuncOp main) {
+    static const llvm::StringSet<> known = {
+        "token_ids",  "attention_mask", "position_ids", "past_key",
+        "past_value", "logits",         "present_key",  "present_value"};
+    for (const std::string &option : roles) {
+      auto [role, name] = StringRef(option).split('=');
+      if (!known.contains(role))
+        return main.emitError()
+               << "unknown role '" << role << "' in --role " << option;
+      bool found = false;
+      for (unsigned i = 0; i < main.getNumArguments(); ++i)
+        if (nameOfArg(main, i) == name) {
+          setArg(main, i, role);
+          found = true;
+        }
+      for (unsigned i = 0; i < main.getNumResults(); ++i)
+        if (nameOfResult(main, i) == name) {
+          setResult(main, i, role);
+          found = true;
+        }
+      if (!found)
+        return main.emitError() << "--role " << option
+                                << " names no input or output of the model";
+    }
+    return success();
+  }
+
+  void assignInputs(func::FuncOp main) {
+    bool ids = false;
+    for (unsigned i = 0; i < main.getNumArguments(); ++i) {
+      if (main.getArgAttr(i, FusionDialect::kRoleAttr))
+        continue;
+      StringRef role =
+          roleByName(nameOfArg(main, i), main.getArgument(i).getType());
+      ids |= role == "token_ids";
+      if (!role.empty())
+        setArg(main, i, role);
+    }
+    // Ids under another name: the integer matrix that indexes the embedding.
+    for (unsigned i = 0; i < main.getNumArguments() && !ids; ++i) {
+      BlockArgument argument = main.getArgument(i);
+      if (main.getArgAttr(i, FusionDialect::kRoleAttr) ||
+          !isInteger(argument.getType()) || !indexesEmbedding(argument))
+        continue;
+      setArg(main, i, "token_ids");
+      ids = true;
+    }
+  }
+
+  /// A present output is an append to a past input.
+  void assignOutputs(func::FuncOp main) {
+    auto returnOp = cast<func::ReturnOp>(main.front().getTerminator());
+    SmallVector<unsigned> rest;
+    for (auto [i, value] : llvm::enumerate(returnOp.getOperands())) {
+      if (main.getResultAttr(i, FusionDialect::kRoleAttr))
+        continue;
+      auto append = throughCasts(value).getDefiningOp<KvAppendOp>();
+      auto past =
+          append ? dyn_cast<BlockArgument>(append.getPast()) : BlockArgument();
+      if (past && past.getOwner() == &main.front()) {
+        assignPair(main, append, past.getArgNumber(), i);
+        continue;
+      }
+      StringRef name = nameOfResult(main, i);
+      if (name.starts_with("present"))
+        setResult(main, i,
+                  name.contains("value") ? "present_value" : "present_key");
+      else if (isa<FloatType>(elementType(value)) &&
+               getSymShape(value).size() >= 2)
+        rest.push_back(i);
+    }
+    for (unsigned i : rest)
+      if (rest.size() == 1 || nameOfResult(main, i) == "logits")
+        setResult(main, i, "logits");
+  }
+
+  /// Key or value: by the attention that reads the append.
+  void assignPair(func::FuncOp main, KvAppendOp append, unsigned arg,
+                  unsigned result) {
+    bool isValue = false;
+    for (Operation *user : append->getUsers())
+      if (auto attention = dyn_cast<AttentionOp>(user))
+        isValue = attention.getValue() == append.getResult();
+    setArg(main, arg, isValue ? "past_value" : "past_key");
+    setResult(main, result, isValue ? "present_value" : "present_key");
+  }
+
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isExternal())
+      return;
+    if (failed(applyOptions(main)))
+      return signalPassFailure();
+    assignInputs(main);
+    assignOutputs(main);
+  }
+};
+} // namespace
