@@ -59,7 +59,8 @@ static bool isSplatOf(Attribute attr, double value) {
   if (!dense || !dense.isSplat())
     return false;
   if (isa<FloatType>(dense.getElementType()))
-    return dense.getSplatValue<APFloat>().convertToDouble() == value;
+    return APFloat(dense.getSplatValue<APFloat>().convertToDouble())
+        .bitwiseIsEqual(APFloat(value));
   if (dense.getElementType().isIntOrIndex() &&
       !dense.getElementType().isInteger(1))
     return dense.getSplatValue<APInt>() ==
