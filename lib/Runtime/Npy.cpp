@@ -59,6 +59,14 @@ bool matches(std::string_view descr, DType type) {
          (type == DType::U4 && kind == "u1");
 }
 
+/// `f64 ('<f8')` where the spelling means one type, else the spelling.
+std::string describe(const std::string &descr) {
+  for (const Spelling &s : kSpellings)
+    if (descr == s.descr && descr[1] != 'V')
+      return std::string(name(s.type)) + " ('" + descr + "')";
+  return "'" + descr + "'";
+}
+
 /// A file mapped for reading.
 class MappedFile {
 public:
@@ -160,7 +168,7 @@ Result<NpyTensor> fusion::readNpy(const std::string &path, DType type) {
     return bad(header.status().message());
   if (!matches(header->descr, type))
     return bad("expected elements of type " + std::string(name(type)) + " ('" +
-               spellingOf(type) + "'), found '" + header->descr + "'");
+               spellingOf(type) + "'), found " + describe(header->descr));
   auto count = elementCount(header->shape);
   size_t width = fileElementBytes(type);
   size_t rest = file.size - header->dataOffset;
@@ -208,8 +216,9 @@ Status fusion::writeNpy(const std::string &path, DType type,
   }
   if (good)
     return {};
-  if (file)
-    unlink(path.c_str());
+  struct stat info;
+  if (file && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode))
+    unlink(path.c_str()); // never a device
   return Status(StatusCode::InvalidInput,
                 "cannot write '" + path + "': " + strerror(error));
 }
