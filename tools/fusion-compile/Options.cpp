@@ -1,0 +1,206 @@
+//===- Options.cpp - Command line of fusion-compile -----------------------===//
+
+#include "Options.h"
+
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace fusion::compile;
+using llvm::StringRef;
+namespace cl = llvm::cl;
+
+namespace {
+/// The command line's own storage, so that several parses (and other tools in
+/// one binary) do not share state.
+struct CommandLine {
+  cl::OptionCategory category{"fusion-compile options"};
+  cl::opt<std::string> input{cl::Positional, cl::desc("<model.onnx>"),
+                             cl::Required, cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("output file, - for standard output"),
+                              cl::value_desc("file"), cl::cat(category)};
+  cl::list<std::string> target{
+      "target", cl::CommaSeparated, cl::cat(category),
+      cl::desc("targets to compile for: host, sm_90a (default host)")};
+  cl::list<std::string> dim{
+      "dim", cl::cat(category), cl::value_desc("KEY=N|LO..HI"),
+      cl::desc("size of a symbol, INPUT[AXIS], or role (batch, seq, past)")};
+  cl::opt<std::string> kvCache{"kv-cache", cl::init("expose"),
+                               cl::cat(category),
+                               cl::desc("expose: past and present as in the "
+                                        "file; state: inside the session")};
+  cl::opt<int64_t> maxContext{"max-context", cl::init(2048), cl::cat(category),
+                              cl::desc("tokens that the session's cache holds")};
+  cl::list<std::string> role{"role", cl::cat(category),
+                             cl::value_desc("ROLE=NAME"),
+                             cl::desc("what an input or output means")};
+  cl::opt<std::string> numerics{
+      "numerics", cl::init("default"), cl::cat(category),
+      cl::desc("default: fp32 inside a group; strict: round where the graph "
+               "rounds")};
+  cl::opt<std::string> computeType{
+      "compute-type", cl::init("keep"), cl::cat(category),
+      cl::desc("type of the computation: keep")};
+  cl::opt<std::string> emit{
+      "emit", cl::init("artifact"), cl::cat(category),
+      cl::desc("imported, raised, fused, planned, kernel, llvm, ptx, cubin or "
+               "artifact")};
+  cl::opt<std::string> explain{
+      "explain", cl::ValueOptional, cl::cat(category),
+      cl::desc("report every fusion and every miss: text, json or html")};
+  cl::opt<std::string> expect{
+      "expect", cl::cat(category), cl::value_desc("KIND=N,KIND>=N"),
+      cl::desc("fail with exit code 3 unless so many sites are fused")};
+  cl::list<std::string> disable{"disable-fusion", cl::CommaSeparated,
+                                cl::cat(category),
+                                cl::value_desc("KIND[@NODE]|all"),
+                                cl::desc("leave these fusions undone")};
+  cl::opt<int64_t> fuel{"fuel", cl::init(-1), cl::cat(category),
+                        cl::desc("number of fusions to do at most")};
+  cl::opt<std::string> measured{"measured", cl::cat(category),
+                                cl::desc("profile of a run (fusion-run --profile)")};
+  cl::opt<bool> timing{"timing", cl::cat(category),
+                       cl::desc("print the time of each phase")};
+};
+
+bool usage(const llvm::Twine &message) {
+  llvm::errs() << "fusion-compile: " << message << "\n";
+  return false;
+}
+
+bool readTargets(const CommandLine &line, Options &options) {
+  if (line.target.empty())
+    return true;
+  options.host = options.card = false;
+  for (const std::string &target : line.target) {
+    if (target == "host")
+      options.host = true;
+    else if (target == "sm_90a")
+      options.card = true;
+    else
+      return usage("unknown target '" + target + "', expected host or sm_90a");
+  }
+  return true;
+}
+
+bool readStage(const CommandLine &line, Options &options) {
+  auto stage = llvm::StringSwitch<std::optional<Stage>>(line.emit)
+                   .Case("imported", Stage::Imported)
+                   .Case("raised", Stage::Raised)
+                   .Case("fused", Stage::Fused)
+                   .Case("planned", Stage::Planned)
+                   .Case("kernel", Stage::Kernel)
+                   .Case("llvm", Stage::Llvm)
+                   .Case("ptx", Stage::Ptx)
+                   .Case("cubin", Stage::Cubin)
+                   .Case("artifact", Stage::Artifact)
+                   .Default(std::nullopt);
+  if (!stage)
+    return usage("unknown --emit '" + line.emit + "'");
+  options.emit = *stage;
+  if (options.emit == Stage::Ptx || options.emit == Stage::Cubin)
+    options.card = true;
+  return true;
+}
+
+bool readExplain(const CommandLine &line, Options &options) {
+  if (line.explain.getNumOccurrences() == 0)
+    return true;
+  auto form = llvm::StringSwitch<std::optional<ExplainForm>>(line.explain)
+                  .Cases({"", "text"}, ExplainForm::Text)
+                  .Case("json", ExplainForm::Json)
+                  .Case("html", ExplainForm::Html)
+                  .Default(std::nullopt);
+  if (!form)
+    return usage("unknown --explain '" + line.explain +
+                 "', expected text, json or html");
+  options.explain = *form;
+  return true;
+}
+
+bool readChoices(const CommandLine &line, Options &options) {
+  if (line.kvCache != "expose" && line.kvCache != "state")
+    return usage("unknown --kv-cache '" + line.kvCache +
+                 "', expected expose or state");
+  options.cacheState = line.kvCache == "state";
+  if (line.maxContext < 1 || line.maxContext > (int64_t(1) << 31))
+    return usage("expected --max-context between 1 and 2^31");
+  options.maxContext = line.maxContext;
+  if (line.numerics != "default" && line.numerics != "strict")
+    return usage("unknown --numerics '" + line.numerics +
+                 "', expected default or strict");
+  options.strict = line.numerics == "strict";
+  if (line.computeType != "keep")
+    return usage("--compute-type '" + line.computeType +
+                 "' is not available, expected keep");
+  return true;
+}
+
+bool readImport(const CommandLine &line, Options &options) {
+  for (const std::string &text : line.dim) {
+    auto dim = fusion::parseDimOption(text);
+    if (!dim)
+      return usage("ill-formed --dim '" + text +
+                   "', expected KEY=N or KEY=LO..HI");
+    options.import.dims.push_back(*dim);
+  }
+  for (const std::string &text : line.role) {
+    auto [role, name] = StringRef(text).split('=');
+    if (role.empty() || name.empty())
+      return usage("ill-formed --role '" + text + "', expected ROLE=NAME");
+    options.import.roles.emplace_back(role.str(), name.str());
+  }
+  return true;
+}
+
+bool readOutput(const CommandLine &line, Options &options) {
+  options.input = line.input;
+  options.output = line.output;
+  if (!options.output.empty())
+    return true;
+  if (options.emit == Stage::Artifact || options.emit == Stage::Ptx ||
+      options.emit == Stage::Cubin)
+    return usage("expected -o with the file (for ptx and cubin: the folder) "
+                 "to write");
+  options.output = "-";
+  return true;
+}
+} // namespace
+
+bool Options::isUnfused() const { return llvm::is_contained(disabled, "all"); }
+
+std::string Options::canonical() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << (host ? "host" : "") << (card ? ",sm_90a" : "");
+  for (const DimOption &dim : import.dims)
+    os << " dim:" << dim.key << '=' << dim.lower << ".." << dim.upper;
+  if (cacheState)
+    os << " kv-cache=state max-context=" << maxContext;
+  os << (strict ? " numerics=strict" : "");
+  for (const std::string &kind : disabled)
+    os << " disable-fusion=" << kind;
+  if (fuel >= 0)
+    os << " fuel=" << fuel;
+  return text;
+}
+
+std::optional<Options> fusion::compile::parseOptions(int argc, char **argv) {
+  CommandLine line;
+  cl::HideUnrelatedOptions(line.category);
+  if (!cl::ParseCommandLineOptions(
+          argc, argv, "compiles an ONNX model into fused kernels\n",
+          &llvm::errs()))
+    return std::nullopt;
+  Options options;
+  options.expect = line.expect;
+  options.disabled.assign(line.disable.begin(), line.disable.end());
+  options.fuel = line.fuel;
+  options.measured = line.measured;
+  options.timing = line.timing;
+  if (!readTargets(line, options) || !readStage(line, options) ||
+      !readExplain(line, options) || !readChoices(line, options) ||
+      !readImport(line, options) || !readOutput(line, options))
+    return std::nullopt;
+  return options;
+}

@@ -1,0 +1,48 @@
+//===- Options.h - Command line of fusion-compile ---------------*- C++ -*-===//
+
+#ifndef FUSION_TOOLS_FUSION_COMPILE_OPTIONS_H
+#define FUSION_TOOLS_FUSION_COMPILE_OPTIONS_H
+
+#include "fusion/Import/Import.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fusion::compile {
+
+/// Exit codes that every tool shares.
+enum ExitCode { kSuccess = 0, kInputFault = 1, kUsage = 2, kExpectation = 3 };
+
+enum class Stage {
+  Imported, Raised, Fused, Planned, Kernel, Llvm, Ptx, Cubin, Artifact
+};
+
+enum class ExplainForm { None, Text, Json, Html };
+
+struct Options {
+  std::string input, output;
+  bool host = true, card = false;
+  Stage emit = Stage::Artifact;
+  ImportOptions import;
+  bool cacheState = false;
+  int64_t maxContext = 2048;
+  bool strict = false;
+  ExplainForm explain = ExplainForm::None;
+  std::string expect;
+  std::vector<std::string> disabled;
+  int64_t fuel = -1;
+  std::string measured;
+  bool timing = false;
+
+  bool isUnfused() const;
+  /// The options that shape the artifact, in one canonical line.
+  std::string canonical() const;
+};
+
+/// Parses the command line; prints what is wrong and returns nullopt.
+std::optional<Options> parseOptions(int argc, char **argv);
+
+} // namespace fusion::compile
+
+#endif // FUSION_TOOLS_FUSION_COMPILE_OPTIONS_H
