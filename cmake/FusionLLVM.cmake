@@ -15,3 +15,23 @@ include(AddMLIR)
 
 set(FUSION_LLVM_BIN ${LLVM_TOOLS_BINARY_DIR})
 set(FUSION_LLVM_INCLUDE_DIRS ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+
+# Debian's MLIR archives name the shared libLLVM as what they need. A static
+# build gives them the archives of LLVM instead.
+if(FUSION_STATIC)
+  llvm_map_components_to_libnames(_llvm_archives
+    AsmParser AsmPrinter BitReader BitWriter Core DebugInfoDWARF FrontendOpenMP
+    FrontendOffloading IPO IRReader InstCombine JITLink Linker MC NVPTX
+    Object OrcJIT OrcTargetProcess Passes ScalarOpts SelectionDAG Support Target
+    TargetParser TransformUtils Vectorize X86)
+  add_library(FusionStaticLLVM INTERFACE)
+  target_link_libraries(FusionStaticLLVM INTERFACE ${_llvm_archives})
+  get_property(_imported DIRECTORY PROPERTY IMPORTED_TARGETS)
+  foreach(target ${_imported})
+    get_target_property(links ${target} INTERFACE_LINK_LIBRARIES)
+    if(target MATCHES "^MLIR" AND links)
+      list(TRANSFORM links REPLACE "^LLVM$" FusionStaticLLVM)
+      set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
+    endif()
+  endforeach()
+endif()
