@@ -1,0 +1,46 @@
+//===- Import.h - ONNX file to fusion dialect -------------------*- C++ -*-===//
+
+#ifndef FUSION_IMPORT_IMPORT_H
+#define FUSION_IMPORT_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fusion {
+
+/// One `--dim KEY=RANGE`. `key` is a symbol of the file, `INPUT[AXIS]`, or one of
+/// the roles batch, seq and past. lower == upper fixes the size.
+struct DimOption {
+  std::string key;
+  int64_t lower = 0, upper = INT64_MAX;
+};
+
+struct ImportOptions {
+  std::vector<DimOption> dims;
+  /// `--role ROLE=NAME`: role (as in artifact::Role, or ids, mask, positions)
+  /// and the input's or output's name.
+  std::vector<std::pair<std::string, std::string>> roles;
+};
+
+/// Parses `KEY=VALUE` or `KEY=LOWER..UPPER`; nullopt when ill-formed.
+std::optional<DimOption> parseDimOption(llvm::StringRef text);
+
+/// Imports a file as a module with one function @main. Faults are reported as
+/// diagnostics that name the file and the node; unsupported nodes in one list.
+///
+/// The module carries `fusion.onnx_file`, `fusion.opset`, `fusion.graph_name`,
+/// `fusion.dims` (for each symbol of the inputs its bounds, [lower, upper]),
+/// `fusion.dim_roles` (batch, seq, past as expressions) and `fusion.guards`
+/// (what was assumed about the sizes, as text). Arguments and results carry
+/// `fusion.name` and, where known, `fusion.role`.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(llvm::StringRef path, const ImportOptions &options,
+           mlir::MLIRContext &context);
+
+} // namespace fusion
+
+#endif // FUSION_IMPORT_IMPORT_H

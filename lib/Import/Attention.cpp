@@ -1,0 +1,260 @@
+//===- Attention.cpp - ai.onnx Attention, rotation, cache writes ----------===//
+
+#include "AttentionUtils.h"
+
+using namespace mlir;
+using namespace fusion;
+
+/// Keys past `nonpad` [batch] and, when causal, keys after the query, whose
+/// place among the keys depends on data: a boolean mask [batch, 1, S, T].
+static Value causalByLength(NodeImport &n, Value lengths, const SymExpr &rows,
+                            const SymExpr &keys) {
+  Type i64 = n.builder.getI64Type();
+  auto iota = [&](const SymExpr &count, SymShape shape) {
+    MLIRContext *context = n.builder.getContext();
+    Value line =
+        IotaOp::create(n.builder, n.loc, getTensorType({count}, i64),
+                       getExprAttr(context, 0), getExprAttr(context, 1));
+    return n.reshape(line, shape);
+  };
+  SymExpr batch = getSymShape(lengths)[0];
+  Value query = iota(rows, {1, 1, rows, 1});
+  Value key = iota(keys, {1, 1, 1, keys});
+  Value length = n.reshape(lengths, {batch, 1, 1, 1});
+  MLIRContext *context = n.builder.getContext();
+  Value count =
+      ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, i64),
+                           getExprsAttr(context, {rows}));
+  // j <= i + length - S
+  Value last = AddOp::create(n.builder, n.loc, query, length);
+  last = SubOp::create(n.builder, n.loc, last, count);
+  return LessEqualOp::create(n.builder, n.loc, key, last);
+}
+
+/// A mask shorter than the keys hides the rest.
+static FailureOr<Value> fullMask(NodeImport &n, Value mask,
+                                 const SymExpr &keys) {
+  SymShape shape = getSymShape(mask);
+  if (shape.empty())
+    return n.fail("expected a mask of rank 1 or more");
+  auto have = shape.back().asConstant(), want = keys.asConstant();
+  if (!have || !want || *have >= *want || *have == 1)
+    return mask;
+  SymShape padded = shape;
+  padded.back() = keys;
+  Type element = elementType(mask);
+  Value hidden =
+      element.isInteger(1)
+          ? n.scalar(0, element)
+          : n.scalar(-std::numeric_limits<double>::infinity(), element);
+  return Value(PadOp::create(
+      n.builder, n.loc, getTensorType(padded, element), mask, hidden,
+      getExprsAttr(n.builder.getContext(), SymShape(shape.size(), SymExpr(0))),
+      n.builder.getStringAttr("constant")));
+}
+
+/// Both conditions, or the float mask where the condition holds.
+static FailureOr<Value> conjunction(NodeImport &n, Value mask, Value visible) {
+  if (!mask)
+    return visible;
+  if (failed(n.checkBroadcast({mask, visible})))
+    return failure();
+  if (elementType(mask).isInteger(1))
+    return Value(AndOp::create(n.builder, n.loc, mask, visible));
+  Value hidden =
+      n.scalar(-std::numeric_limits<double>::infinity(), elementType(mask));
+  return Value(WhereOp::create(n.builder, n.loc, visible, mask, hidden));
+}
+
+static LogicalResult onnxAttention(NodeImport &n) {
+  Value q = n.input(0), k = n.input(1), v = n.input(2);
+  int64_t rank = n.rank(0);
+  if (n.rank(1) != rank || n.rank(2) != rank || (rank != 3 && rank != 4))
+    return n.fail("expected query, key and value of rank 3 or 4");
+  if (rank == 3) {
+    int64_t heads = n.getInt("q_num_heads", 0);
+    int64_t kvHeads = n.getInt("kv_num_heads", 0);
+    auto a = splitHeads(n, q, heads);
+    auto b = failed(a) ? a : splitHeads(n, k, kvHeads);
+    auto c = failed(b) ? b : splitHeads(n, v, kvHeads);
+    if (failed(c))
+      return failure();
+    q = *a, k = *b, v = *c;
+  }
+  SymShape queryShape = getSymShape(q);
+  if (n.hasOutput(3))
+    return n.fail("the output qk_matmul_output is not supported");
+  if (n.hasInput(4) != n.hasInput(5))
+    return n.fail("expected both past_key and past_value, or neither");
+  if (n.hasInput(4) && n.hasInput(6))
+    return n.fail("past_key and nonpad_kv_seqlen exclude each other");
+  AttentionParts parts;
+  if (n.hasInput(4) && n.rank(4) == 4)
+    parts.causalOffset = n.shape(4)[2];
+  auto keys = append(n, n.input(4), k);
+  auto vals = failed(keys) ? keys : append(n, n.input(5), v);
+  if (failed(vals))
+    return failure();
+  n.output(1, *keys);
+  n.output(2, *vals);
+
+  parts.scale = n.getFloat("scale", 0);
+  parts.softcap = n.getFloat("softcap", 0);
+  parts.causal = n.getInt("is_causal", 0) != 0;
+  parts.windowLeft = n.getInt("left_window_size", -1);
+  parts.windowRight = n.getInt("right_window_size", -1);
+  SymExpr length = getSymShape(*keys)[2];
+  if (n.hasInput(3)) {
+    auto mask = fullMask(n, n.input(3), length);
+    if (failed(mask))
+      return failure();
+    parts.bias = *mask;
+  }
+  if (n.hasInput(6)) {
+    if (parts.windowLeft >= 0 || parts.windowRight >= 0)
+      return n.fail("a window with nonpad_kv_seqlen is not supported");
+    if (n.rank(6) != 1)
+      return n.fail("expected nonpad_kv_seqlen of rank 1");
+    parts.validLengths = n.input(6);
+    if (parts.causal) {
+      auto mask = conjunction(
+          n, parts.bias, causalByLength(n, n.input(6), queryShape[2], length));
+      if (failed(mask))
+        return failure();
+      parts.bias = *mask;
+      parts.causal = false;
+    }
+  }
+  auto result = attention(n, q, *keys, *vals, parts);
+  if (failed(result))
+    return failure();
+  n.output(0, rank == 3 ? mergeHeads(n, *result) : *result);
+  return success();
+}
+
+/// Rotates an input of rank 3 or 4 and gives it its own shape again.
+static LogicalResult rotateInput(NodeImport &n, Rotation rotation,
+                                 int64_t heads) {
+  Value x = n.input(0);
+  if (n.rank(0) != 3) {
+    auto result = rotate(n, x, rotation);
+    if (failed(result))
+      return failure();
+    n.output(0, *result);
+    return success();
+  }
+  auto split = splitHeads(n, x, heads);
+  if (failed(split))
+    return failure();
+  auto result = rotate(n, *split, rotation);
+  if (failed(result))
+    return failure();
+  n.output(0, mergeHeads(n, *result));
+  return success();
+}
+
+static LogicalResult rotaryEmbedding(NodeImport &n) {
+  Rotation rotation;
+  rotation.cos = n.input(1);
+  rotation.sin = n.input(2);
+  rotation.positions = n.input(3);
+  rotation.interleaved = n.getInt("interleaved", 0) != 0;
+  rotation.width = n.getInt("rotary_embedding_dim", 0);
+  return rotateInput(n, rotation, n.getInt("num_heads", 0));
+}
+
+/// com.microsoft has its own order of inputs; one position is a start.
+static LogicalResult contribRotaryEmbedding(NodeImport &n) {
+  if (n.getInt("is_packed_batching", 0))
+    return n.fail("packed batching is not supported");
+  Rotation rotation;
+  rotation.cos = n.input(2);
+  rotation.sin = n.input(3);
+  rotation.interleaved = n.getInt("interleaved", 0) != 0;
+  rotation.width = n.getInt("rotary_embedding_dim", 0);
+  int64_t rank = n.rank(0), heads = n.getInt("num_heads", 0);
+  if (rank != 3 && rank != 4)
+    return n.fail("expected an input of rank 3 or 4");
+  SymShape shape = n.shape(0), tables = n.shape(2);
+  if (rank == 3 && heads == 0) {
+    // The width of the cache tells the head size.
+    auto hidden = shape[2].asConstant();
+    auto half = tables.empty() ? std::nullopt : tables.back().asConstant();
+    if (!hidden || !half || *half < 1 || *hidden % (2 * *half))
+      return n.fail("cannot tell the number of heads");
+    heads = *hidden / (2 * *half);
+  }
+  Value positions = n.input(1);
+  if (n.rank(1) == 1) {
+    SymExpr seq = shape[rank == 3 ? 1 : 2];
+    MLIRContext *context = n.builder.getContext();
+    Value steps = IotaOp::create(
+        n.builder, n.loc, getTensorType({seq}, elementType(positions)),
+        getExprAttr(context, 0), getExprAttr(context, 1));
+    if (failed(n.equate(getSymShape(positions)[0], 1, "one start position")))
+      return failure();
+    positions = AddOp::create(n.builder, n.loc, steps, positions);
+    positions = n.reshape(positions, {SymExpr(1), seq});
+  }
+  rotation.positions = positions;
+  if (float scale = n.getFloat("scale", 1.0f); scale != 1.0f)
+    return n.fail("scale " + std::to_string(scale) + " is not supported");
+  return rotateInput(n, rotation, heads);
+}
+
+/// Writes at given places of a cache: past with rows of `update` from
+/// write_indices[batch] on.
+static LogicalResult tensorScatter(NodeImport &n) {
+  Value cache = n.input(0), update = n.input(1);
+  SymShape shape = n.shape(0), rows = n.shape(1);
+  auto axis = n.axis(n.getInt("axis", -2), shape.size());
+  if (failed(axis))
+    return failure();
+  if (*axis == 0)
+    return n.fail("axis 0 is the batch");
+  if (rows.size() != shape.size())
+    return n.fail("expected cache and update of equal rank");
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (static_cast<int64_t>(d) != *axis &&
+        failed(n.equate(shape[d], rows[d], "axis " + Twine(d))))
+      return failure();
+  std::string mode = n.getString("mode", "linear");
+
+  // Place of each row: write_indices[b] + s, along the cache's axis.
+  Type i64 = n.builder.getI64Type();
+  MLIRContext *context = n.builder.getContext();
+  SymShape line(shape.size(), SymExpr(1)), starts(shape.size(), SymExpr(1));
+  line[*axis] = rows[*axis];
+  starts[0] = shape[0];
+  Value place =
+      IotaOp::create(n.builder, n.loc, getTensorType({rows[*axis]}, i64),
+                     getExprAttr(context, 0), getExprAttr(context, 1));
+  place = n.reshape(place, line);
+  if (n.hasInput(2)) {
+    if (n.rank(2) != 1 ||
+        failed(n.equate(n.shape(2)[0], shape[0], "write_indices and batch")))
+      return n.fail("expected one write index for each batch");
+    place =
+        AddOp::create(n.builder, n.loc, place, n.reshape(n.input(2), starts));
+  }
+  if (mode == "circular") {
+    Value size =
+        ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, i64),
+                             getExprsAttr(context, {shape[*axis]}));
+    place = ModOp::create(n.builder, n.loc, place, size, /*fmod=*/false);
+  } else if (mode != "linear") {
+    return n.fail("unknown mode '" + mode + "'");
+  }
+  place = n.expand(place, rows);
+  n.output(0, ScatterElementsOp::create(n.builder, n.loc, cache, place, update,
+                                        n.builder.getI64IntegerAttr(*axis),
+                                        n.builder.getStringAttr("none")));
+  return success();
+}
+
+void fusion::addAttentionHandlers(HandlerMap &map) {
+  map["::Attention"] = onnxAttention;
+  map["::RotaryEmbedding"] = rotaryEmbedding;
+  map["::TensorScatter"] = tensorScatter;
+  map["com.microsoft::RotaryEmbedding"] = contribRotaryEmbedding;
+}

@@ -1,0 +1,118 @@
+//===- AttentionUtils.cpp - Parts that attention operators share ----------===//
+
+#include "AttentionUtils.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fusion;
+
+FailureOr<Value> fusion::splitHeads(NodeImport &n, Value value, int64_t heads) {
+  SymShape shape = getSymShape(value);
+  if (shape.size() != 3)
+    return n.fail("expected a tensor of rank 3, found rank " +
+                  Twine(shape.size()));
+  auto hidden = shape[2].asConstant();
+  if (!hidden || heads < 1 || *hidden % heads)
+    return n.fail("cannot split " + shape[2].str() + " into " + Twine(heads) +
+                  " heads");
+  Value split = n.reshape(value, {shape[0], shape[1], heads, *hidden / heads});
+  return n.transpose(split, {0, 2, 1, 3});
+}
+
+Value fusion::mergeHeads(NodeImport &n, Value value) {
+  SymShape shape = getSymShape(value);
+  Value rows = n.transpose(value, {0, 2, 1, 3});
+  return n.reshape(rows, {shape[0], shape[2], shape[1] * shape[3]});
+}
+
+FailureOr<Value> fusion::append(NodeImport &n, Value past, Value update) {
+  if (!past)
+    return update;
+  SymShape a = getSymShape(past), b = getSymShape(update);
+  if (a.size() != 4 || b.size() != 4)
+    return n.fail("expected a cache of rank 4");
+  for (size_t axis : {0, 1, 3})
+    if (failed(n.equate(a[axis], b[axis],
+                        "axis " + Twine(axis) + " of the cache")))
+      return failure();
+  return Value(KvAppendOp::create(n.builder, n.loc, past, update, 2));
+}
+
+FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
+                                   const AttentionParts &parts) {
+  SymShape a = getSymShape(q), b = getSymShape(k), c = getSymShape(v);
+  if (a.size() != 4 || b.size() != 4 || c.size() != 4)
+    return n.fail("expected operands of rank 4");
+  if (failed(n.equate(a[0], b[0], "batch of query and key")) ||
+      failed(n.equate(b[0], c[0], "batch of key and value")) ||
+      failed(n.equate(a[3], b[3], "head size of query and key")) ||
+      failed(n.equate(b[1], c[1], "heads of key and value")) ||
+      failed(n.equate(b[2], c[2], "length of key and value")))
+    return failure();
+  auto heads = a[1].asConstant(), kvHeads = b[1].asConstant();
+  if (!heads || !kvHeads || *kvHeads < 1 || *heads % *kvHeads)
+    return n.fail("expected a multiple of " + b[1].str() +
+                  " query heads, found " + a[1].str());
+  float scale = parts.scale;
+  if (scale == 0) {
+    auto size = a[3].asConstant();
+    if (!size || *size < 1)
+      return n.fail("expected a constant head size");
+    scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(*size)));
+  }
+  if (parts.bias) {
+    SymShape scores{a[0], a[1], a[2], b[2]};
+    auto shape = n.broadcast({scores, getSymShape(parts.bias)});
+    if (failed(shape))
+      return failure();
+    if (shape->size() != 4)
+      return n.fail("the mask has more than 4 axes");
+  }
+  Builder &builder = n.builder;
+  RankedTensorType type =
+      getTensorType({a[0], a[1], a[2], c[3]}, elementType(q));
+  return Value(AttentionOp::create(
+      n.builder, n.loc, type, q, k, v, parts.bias, parts.keyMask,
+      parts.validLengths, builder.getF32FloatAttr(scale),
+      builder.getF32FloatAttr(parts.softcap),
+      parts.causal ? builder.getUnitAttr() : UnitAttr(),
+      getExprAttr(builder.getContext(), parts.causalOffset),
+      builder.getI64IntegerAttr(parts.windowLeft),
+      builder.getI64IntegerAttr(parts.windowRight),
+      builder.getStringAttr("zero")));
+}
+
+FailureOr<Value> fusion::rotate(NodeImport &n, Value x,
+                                const Rotation &rotation) {
+  SymShape shape = getSymShape(x);
+  if (shape.size() != 4)
+    return n.fail("expected an input of rank 3 or 4");
+  auto size = shape[3].asConstant();
+  int64_t width = rotation.width ? rotation.width : size.value_or(0);
+  if (!size || width < 2 || width % 2 || width > *size)
+    return n.fail("cannot rotate " + Twine(width) + " of " + shape[3].str() +
+                  " elements");
+  Value tables[2];
+  for (size_t i : {0, 1}) {
+    Value table = i == 0 ? rotation.cos : rotation.sin;
+    SymShape rows = getSymShape(table);
+    if (rotation.positions) {
+      if (rows.size() != 2)
+        return n.fail("expected caches of rank 2");
+      table = GatherOp::create(n.builder, n.loc, table, rotation.positions, 0);
+      rows = getSymShape(table);
+    }
+    if (rows.size() != 3)
+      return n.fail("expected caches of rank 3");
+    // Wider caches than the rotation needs are cut.
+    if (failed(n.equate(rows[2], width / 2, "cache width and rotation")))
+      return failure();
+    if (failed(n.broadcast({{shape[0], shape[2]}, {rows[0], rows[1]}})))
+      return failure();
+    tables[i] = n.reshape(table, {rows[0], SymExpr(1), rows[1], rows[2]});
+  }
+  return Value(RopeOp::create(n.builder, n.loc, x, tables[0], tables[1],
+                              rotation.interleaved,
+                              width == *size ? 0 : width));
+}

@@ -1,0 +1,46 @@
+//===- AttentionUtils.h - Parts that attention operators share --*- C++ -*-===//
+
+#ifndef FUSION_LIB_IMPORT_ATTENTIONUTILS_H
+#define FUSION_LIB_IMPORT_ATTENTIONUTILS_H
+
+#include "Importer.h"
+
+namespace fusion {
+
+/// [batch, seq, heads * size] to [batch, heads, seq, size].
+llvm::FailureOr<mlir::Value> splitHeads(NodeImport &n, mlir::Value value,
+                                        int64_t heads);
+/// [batch, heads, seq, size] to [batch, seq, heads * size].
+mlir::Value mergeHeads(NodeImport &n, mlir::Value value);
+
+/// `update` behind `past` along axis 2; `update` alone when there is no past.
+llvm::FailureOr<mlir::Value> append(NodeImport &n, mlir::Value past,
+                                    mlir::Value update);
+
+/// Everything of `fusion.attention` but its operands q, k and v.
+struct AttentionParts {
+  mlir::Value bias, keyMask, validLengths;
+  float scale = 0; ///< 0: 1 / sqrt(head size)
+  float softcap = 0;
+  bool causal = false;
+  SymExpr causalOffset;
+  int64_t windowLeft = -1, windowRight = -1;
+};
+llvm::FailureOr<mlir::Value> attention(NodeImport &n, mlir::Value q,
+                                       mlir::Value k, mlir::Value v,
+                                       const AttentionParts &parts);
+
+/// Rotates [batch, heads, seq, size] by tables of rows gathered at `positions`
+/// [batch or 1, seq]; null positions: the tables are [batch, seq, width]
+/// already.
+struct Rotation {
+  mlir::Value cos, sin, positions;
+  bool interleaved = false;
+  int64_t width = 0; ///< rotated elements; 0: the head size
+};
+llvm::FailureOr<mlir::Value> rotate(NodeImport &n, mlir::Value x,
+                                    const Rotation &rotation);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_IMPORT_ATTENTIONUTILS_H

@@ -1,0 +1,241 @@
+//===- Contrib.cpp - Attention operators of com.microsoft -----------------===//
+
+#include "AttentionUtils.h"
+
+using namespace mlir;
+using namespace fusion;
+
+namespace {
+struct Heads {
+  Value q, k, v; ///< [batch, heads, seq, size]
+};
+} // namespace
+
+/// Cuts one packed tensor [batch, seq, (heads + 2 * kvHeads) * size].
+static FailureOr<Heads> unpack(NodeImport &n, Value packed, int64_t heads,
+                               int64_t kvHeads) {
+  SymShape shape = getSymShape(packed);
+  if (shape.size() != 3)
+    return n.fail("expected a packed query of rank 3");
+  auto hidden = shape[2].asConstant();
+  int64_t all = heads + 2 * kvHeads;
+  if (!hidden || all < 1 || *hidden % all)
+    return n.fail("cannot split " + shape[2].str() + " into " + Twine(all) +
+                  " heads");
+  int64_t size = *hidden / all;
+  auto q = splitHeads(n, n.slice(packed, 2, 0, heads * size), heads);
+  auto k =
+      splitHeads(n, n.slice(packed, 2, heads * size, kvHeads * size), kvHeads);
+  auto v = splitHeads(
+      n, n.slice(packed, 2, (heads + kvHeads) * size, kvHeads * size), kvHeads);
+  if (failed(q) || failed(k) || failed(v))
+    return failure();
+  return Heads{*q, *k, *v};
+}
+
+static FailureOr<Heads> queryKeyValue(NodeImport &n, int64_t heads,
+                                      int64_t kvHeads) {
+  if (heads < 1 || kvHeads < 1 || heads > 65536 || kvHeads > 65536)
+    return n.fail("expected 1 to 65536 heads, found " + Twine(heads) + " and " +
+                  Twine(kvHeads));
+  if (!n.hasInput(1))
+    return unpack(n, n.input(0), heads, kvHeads);
+  if (!n.hasInput(2))
+    return n.fail("a packed key and value is not supported");
+  auto q = splitHeads(n, n.input(0), heads);
+  auto k = failed(q) ? q : splitHeads(n, n.input(1), kvHeads);
+  auto v = failed(k) ? k : splitHeads(n, n.input(2), kvHeads);
+  if (failed(v))
+    return failure();
+  return Heads{*q, *k, *v};
+}
+
+/// Positions of the new rows: max(lengths - seq, 0) + 0, 1, 2, ... [batch,
+/// seq]. `lengths` is [batch]; a prompt padded on the right starts at 0.
+static Value positionsOf(NodeImport &n, Value lengths, const SymExpr &seq) {
+  MLIRContext *context = n.builder.getContext();
+  Type element = elementType(lengths);
+  SymExpr batch = getSymShape(lengths)[0];
+  Value count =
+      ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, element),
+                           getExprsAttr(context, {seq}));
+  Value start = SubOp::create(n.builder, n.loc, lengths, count);
+  start = MaxOp::create(n.builder, n.loc, start, n.scalar(0, element));
+  Value steps =
+      IotaOp::create(n.builder, n.loc, getTensorType({seq}, element),
+                     getExprAttr(context, 0), getExprAttr(context, 1));
+  return AddOp::create(n.builder, n.loc, n.reshape(start, {batch, SymExpr(1)}),
+                       n.reshape(steps, {SymExpr(1), seq}));
+}
+
+static FailureOr<Value> normalizeHead(NodeImport &n, Value x, size_t weight) {
+  if (!n.hasInput(weight))
+    return x;
+  if (failed(n.checkBroadcast({x, n.input(weight)})))
+    return failure();
+  return Value(RmsNormOp::create(
+      n.builder, n.loc, logicalType(x.getType()), x, n.input(weight),
+      n.builder.getF32FloatAttr(n.getFloat("qk_norm_epsilon", 1e-6f)),
+      /*cast_before_scale=*/UnitAttr()));
+}
+
+static LogicalResult checkGroupQuery(NodeImport &n) {
+  if (n.hasInput(11) || n.getInt("smooth_softmax", 0) > 0)
+    return n.fail("attention sinks (head_sink, smooth_softmax) are not "
+                  "supported");
+  if (n.hasInput(12) || n.hasInput(13) ||
+      n.getString("k_quant_type", "NONE") != "NONE" ||
+      n.getString("v_quant_type", "NONE") != "NONE")
+    return n.fail("a quantised cache is not supported");
+  if (n.hasOutput(3))
+    return n.fail("the output output_qk is not supported");
+  if (n.hasInput(3) != n.hasInput(4))
+    return n.fail("expected both past_key and past_value, or neither");
+  return success();
+}
+
+/// The lengths [batch] that seqlens_k (one less, [batch] or [batch, 1]) says.
+static FailureOr<Value> totalLengths(NodeImport &n, const SymExpr &batch) {
+  SymShape shape = n.shape(5);
+  if (shape.empty() || shape.size() > 2 ||
+      failed(n.equate(numElements(shape), batch, "seqlens_k and batch")))
+    return n.fail("expected seqlens_k to have one element for each batch");
+  Value lengths = n.reshape(n.input(5), {batch});
+  return Value(AddOp::create(n.builder, n.loc, lengths,
+                             n.scalar(1, elementType(lengths))));
+}
+
+static LogicalResult groupQueryAttention(NodeImport &n) {
+  int64_t heads = n.getInt("num_heads", 0);
+  int64_t kvHeads = n.getInt("kv_num_heads", 0);
+  if (failed(checkGroupQuery(n)))
+    return failure();
+  auto parts = queryKeyValue(n, heads, kvHeads);
+  if (failed(parts))
+    return failure();
+  SymShape shape = getSymShape(parts->q);
+  auto lengths = totalLengths(n, shape[0]);
+  auto q = normalizeHead(n, parts->q, 14);
+  auto k = failed(q) ? q : normalizeHead(n, parts->k, 15);
+  if (failed(lengths) || failed(k))
+    return failure();
+  if (n.getInt("do_rotary", 0)) {
+    if (!n.hasInput(7) || !n.hasInput(8))
+      return n.fail("do_rotary needs cos_cache and sin_cache");
+    auto columns = n.rank(7) == 2 ? n.shape(7)[1].asConstant() : std::nullopt;
+    if (!columns || *columns > 65536)
+      return n.fail("expected caches of constant width");
+    Rotation rotation;
+    rotation.cos = n.input(7);
+    rotation.sin = n.input(8);
+    rotation.positions =
+        n.hasInput(9) ? n.input(9) : positionsOf(n, *lengths, shape[2]);
+    rotation.interleaved = n.getInt("rotary_interleaved", 0) != 0;
+    rotation.width = 2 * *columns;
+    q = rotate(n, *q, rotation);
+    k = failed(q) ? q : rotate(n, *k, rotation);
+    if (failed(k))
+      return failure();
+  }
+  auto keys = append(n, n.input(3), *k);
+  auto values = failed(keys) ? keys : append(n, n.input(4), parts->v);
+  if (failed(values))
+    return failure();
+  n.output(1, *keys);
+  n.output(2, *values);
+
+  AttentionParts how;
+  how.scale = n.getFloat("scale", 0);
+  how.softcap = n.getFloat("softcap", 0);
+  how.causal = n.getInt("causal", 1) != 0;
+  if (n.hasInput(3))
+    how.causalOffset = n.shape(3)[2];
+  // The window counts the query's own key.
+  if (int64_t window = n.getInt("local_window_size", -1); window > 0)
+    how.windowLeft = window - 1;
+  how.validLengths = *lengths;
+  how.bias = n.input(10);
+  auto result = attention(n, *q, *keys, *values, how);
+  if (failed(result))
+    return failure();
+  n.output(0, mergeHeads(n, *result));
+  return success();
+}
+
+/// The parts of a bias for q, k and v, added before the heads are split.
+static FailureOr<Value> biased(NodeImport &n, size_t input, SymExpr &start) {
+  Value x = n.input(input);
+  if (!n.hasInput(3))
+    return x;
+  SymShape shape = getSymShape(x);
+  if (shape.size() != 3)
+    return n.fail("a bias with packed or split heads is not supported");
+  Value part = n.slice(n.input(3), 0, start, shape[2]);
+  start = start + shape[2];
+  return Value(AddOp::create(n.builder, n.loc, x, part));
+}
+
+static LogicalResult multiHeadAttention(NodeImport &n) {
+  int64_t heads = n.getInt("num_heads", 0);
+  if (heads < 1 || heads > 65536)
+    return n.fail("expected 1 to 65536 heads, found " + Twine(heads));
+  if (!n.hasInput(1) || !n.hasInput(2))
+    return n.fail("packed operands are not supported");
+  if (n.hasInput(8) || n.hasInput(9))
+    return n.fail("a shared cache buffer is not supported");
+  if (n.hasInput(6) != n.hasInput(7))
+    return n.fail("expected both past_key and past_value, or neither");
+  if (n.hasOutput(3))
+    return n.fail("the output qk is not supported");
+  Value parts[3];
+  SymExpr start = 0;
+  if (n.hasInput(3) && n.rank(3) != 1)
+    return n.fail("expected a bias of rank 1");
+  for (size_t i = 0; i < 3; ++i) {
+    // Keys and values may come with their heads split (cross attention).
+    if (i > 0 && n.rank(i) == 4) {
+      parts[i] = n.input(i);
+      continue;
+    }
+    auto x = biased(n, i, start);
+    auto split = failed(x) ? x : splitHeads(n, *x, heads);
+    if (failed(split))
+      return failure();
+    parts[i] = *split;
+  }
+  if (n.hasInput(3) && failed(n.equate(start, n.shape(3)[0], "the bias")))
+    return failure();
+  auto keys = append(n, n.input(6), parts[1]);
+  auto values = failed(keys) ? keys : append(n, n.input(7), parts[2]);
+  if (failed(values))
+    return failure();
+  n.output(1, *keys);
+  n.output(2, *values);
+
+  AttentionParts how;
+  how.scale = n.getFloat("scale", 0);
+  how.causal = n.getInt("unidirectional", 0) != 0;
+  if (n.hasInput(6))
+    how.causalOffset = n.shape(6)[2];
+  how.bias = n.input(5);
+  if (n.hasInput(4)) {
+    // 1 keeps a key; only the form [batch, keys] is a mask of keys.
+    if (n.rank(4) != 2)
+      return n.fail("only key_padding_mask of shape [batch, keys] is "
+                    "supported");
+    if (failed(n.equate(n.shape(4)[1], getSymShape(*keys)[2],
+                        "key_padding_mask and keys")))
+      return failure();
+    how.keyMask = n.cast(n.input(4), n.builder.getI1Type());
+  }
+  auto result = attention(n, parts[0], *keys, *values, how);
+  if (failed(result))
+    return failure();
+  n.output(0, mergeHeads(n, *result));
+  return success();
+}
+
+void fusion::addContribHandlers(HandlerMap &map) {
+  map["com.microsoft::GroupQueryAttention"] = groupQueryAttention;
+  map["com.microsoft::MultiHeadAttention"] = multiHeadAttention;
+}

@@ -1,0 +1,85 @@
+//===- Import.cpp - ONNX file to fusion dialect ---------------------------===//
+//
+// The graph is imported again as long as the operators' constraints merge
+// symbols: the last pass sees every size in its final form from the start.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Importer.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+using namespace fusion;
+
+static constexpr int maxPasses = 12;
+
+std::optional<DimOption> fusion::parseDimOption(StringRef text) {
+  auto [key, range] = text.rsplit('=');
+  DimOption option;
+  option.key = key.str();
+  auto [low, high] = range.split("..");
+  bool isRange = range.contains("..");
+  if (key.empty() || low.getAsInteger(10, option.lower))
+    return std::nullopt;
+  option.upper = option.lower;
+  if (isRange && high.getAsInteger(10, option.upper))
+    return std::nullopt;
+  if (option.lower < 0 || option.upper < option.lower)
+    return std::nullopt;
+  return option;
+}
+
+/// One error that lists every node, so that a user need not ask twice.
+static void reportProblems(Location loc, const onnxfile::Model &model,
+                           ArrayRef<Importer::Problem> problems) {
+  InFlightDiagnostic diagnostic = emitError(loc);
+  diagnostic << model.path << ": " << problems.size()
+             << (problems.size() == 1 ? " node" : " nodes")
+             << " cannot be imported";
+  size_t shown = 0;
+  for (const Importer::Problem &problem : problems) {
+    if (++shown > 200) {
+      diagnostic << "\n  ...";
+      break;
+    }
+    const onnxfile::Node &node = *problem.node;
+    diagnostic << "\n  node '" << node.name
+               << "': " << (node.domain.empty() ? "ai.onnx" : node.domain)
+               << "::" << node.opType << ", opset " << node.opset << ": "
+               << problem.why;
+  }
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+fusion::importOnnx(StringRef path, const ImportOptions &options,
+                   MLIRContext &context) {
+  context.loadDialect<FusionDialect, func::FuncDialect>();
+  Location loc = FileLineColLoc::get(&context, path, 0, 0);
+  Result<onnxfile::Model> model = onnxfile::loadModel(path.str());
+  if (!model) {
+    emitError(loc) << model.status().message();
+    return failure();
+  }
+  for (const std::string &warning : model->warnings)
+    emitWarning(loc) << path << ": " << warning;
+
+  Symbols symbols;
+  for (int pass = 0; pass < maxPasses; ++pass) {
+    symbols.startPass();
+    Importer importer(*model, options, symbols, context);
+    OwningOpRef<ModuleOp> module = importer.run();
+    // A fault may vanish once the sizes learnt in this pass are merged.
+    if (symbols.changed())
+      continue;
+    if (!importer.problems.empty())
+      reportProblems(loc, *model, importer.problems);
+    else if (!importer.fault.empty())
+      emitError(loc) << path << ": " << importer.fault;
+    if (!module)
+      return failure();
+    return module;
+  }
+  emitError(loc) << path << ": the sizes of the model do not settle";
+  return failure();
+}

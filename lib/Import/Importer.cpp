@@ -1,0 +1,360 @@
+//===- Importer.cpp - One pass over a graph -------------------------------===//
+
+#include "Importer.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::onnxfile;
+
+/// Tensors above this size stay in their file.
+static constexpr uint64_t maxConstantBytes = 64 << 10;
+
+const HandlerMap &fusion::getHandlers() {
+  static const HandlerMap map = [] {
+    HandlerMap m;
+    addElementwiseHandlers(m);
+    addActivationHandlers(m);
+    addReductionHandlers(m);
+    addLinearHandlers(m);
+    addShapeHandlers(m);
+    addViewHandlers(m);
+    addGatherHandlers(m);
+    addQuantizeHandlers(m);
+    addNormHandlers(m);
+    addAttentionHandlers(m);
+    addContribHandlers(m);
+    return m;
+  }();
+  return map;
+}
+
+Importer::Importer(const Model &model, const ImportOptions &options,
+                   Symbols &symbols, MLIRContext &context)
+    : model(model), symbols(symbols), builder(&context), options(options),
+      context(context) {}
+
+Location Importer::locationOf(const Node &node) {
+  return NameLoc::get(builder.getStringAttr(node.name),
+                      FileLineColLoc::get(&context, model.path, nodeIndex, 0));
+}
+
+//===----------------------------------------------------------------------===//
+// What is known of a value
+//===----------------------------------------------------------------------===//
+
+const SymTensor *Importer::getSym(const std::string &name) {
+  auto it = syms.find(name);
+  if (it != syms.end())
+    return &it->second;
+  const Tensor *tensor = getConstant(name);
+  if (!tensor)
+    return nullptr;
+  auto sym = toSymTensor(*tensor);
+  return sym ? &(syms[name] = std::move(*sym)) : nullptr;
+}
+
+const Tensor *Importer::getConstant(const std::string &name) {
+  auto it = constants.find(name);
+  return it == constants.end() ? nullptr : &it->second;
+}
+
+std::optional<SymShape> Importer::getShape(const std::string &name) {
+  auto fromDims = [](const std::vector<int64_t> &dims) {
+    return SymShape(dims.begin(), dims.end());
+  };
+  if (auto it = values.find(name); it != values.end())
+    return getSymShape(it->second);
+  if (auto it = syms.find(name); it != syms.end())
+    return fromDims(it->second.dims);
+  if (const Tensor *tensor = getConstant(name))
+    return fromDims(tensor->dims);
+  return std::nullopt;
+}
+
+int32_t Importer::getElemType(const std::string &name) {
+  if (name.empty())
+    return Undefined;
+  if (auto it = values.find(name); it != values.end())
+    return getElemTypeOf(elementType(it->second));
+  if (auto it = syms.find(name); it != syms.end())
+    return it->second.elemType;
+  const Tensor *tensor = getConstant(name);
+  return tensor ? tensor->elemType : Undefined;
+}
+
+static Value materializeSym(OpBuilder &builder, Location loc,
+                            const SymTensor &sym) {
+  Type element = getElementType(sym.elemType, builder.getContext());
+  auto type = RankedTensorType::get(sym.dims, element);
+  auto constants = sym.constants();
+  if (!constants)
+    return ShapeValueOp::create(builder, loc, type,
+                                getExprsAttr(builder.getContext(), sym.values));
+  SmallVector<APInt> values;
+  for (int64_t value : *constants)
+    values.push_back(APInt(element.getIntOrFloatBitWidth(),
+                           static_cast<uint64_t>(value), true, true));
+  return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, values));
+}
+
+Value Importer::materialize(const Tensor &tensor) {
+  Type element = getElementType(tensor.elemType, &context);
+  auto type = RankedTensorType::get(tensor.dims, element);
+  Location loc = NameLoc::get(builder.getStringAttr(tensor.name));
+  if (tensor.file.empty() || tensor.bytes <= maxConstantBytes) {
+    auto bytes = readTensor(tensor);
+    if (!bytes || bytes->size() != tensor.bytes) {
+      fault = bytes ? "tensor '" + tensor.name + "' has the wrong size"
+                    : bytes.status().message();
+      bytes = std::vector<uint8_t>(tensor.bytes);
+    }
+    return ConstantOp::create(builder, loc, getDenseAttr(*bytes, type));
+  }
+  auto place = WeightRefAttr::get(&context, builder.getStringAttr(tensor.file),
+                                  tensor.offset, tensor.bytes);
+  return WeightOp::create(builder, loc, type,
+                          builder.getStringAttr(tensor.name), place);
+}
+
+Value Importer::getValue(const std::string &name) {
+  if (auto it = values.find(name); it != values.end())
+    return it->second;
+  Value value;
+  if (const Tensor *tensor = getConstant(name))
+    value = materialize(*tensor);
+  else if (auto it = syms.find(name); it != syms.end())
+    value = materializeSym(builder, NameLoc::get(builder.getStringAttr(name)),
+                           it->second);
+  if (value)
+    values[name] = value;
+  return value;
+}
+
+void Importer::setValue(const std::string &name, Value value) {
+  values[name] = value;
+}
+void Importer::setSym(const std::string &name, SymTensor value) {
+  syms[name] = std::move(value);
+}
+void Importer::setConstant(const std::string &name, Tensor value) {
+  constants[name] = std::move(value);
+}
+
+void Importer::alias(const std::string &name, const std::string &source) {
+  if (auto it = values.find(source); it != values.end())
+    values[name] = it->second;
+  if (auto it = syms.find(source); it != syms.end())
+    syms[name] = it->second;
+  if (auto it = constants.find(source); it != constants.end())
+    constants[name] = it->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Nodes
+//===----------------------------------------------------------------------===//
+
+bool Importer::isPoisoned(const Node &node) const {
+  return llvm::any_of(node.inputs, [&](const std::string &name) {
+    return poisoned.count(name) != 0;
+  });
+}
+
+void Importer::poison(const Node &node) {
+  poisoned.insert(node.outputs.begin(), node.outputs.end());
+}
+
+static std::string unknownOperator(const Node &node) {
+  std::string similar = similarOperator(node.opType, node.domain);
+  return "unknown operator" +
+         (similar.empty() ? "; define it as a local function of the model, or "
+                            "export the model without it"
+                          : "; did you mean " + similar + "?");
+}
+
+/// Whether evaluation over symbolic sizes is all that the operator has.
+static const Handler *findHandler(const Node &node) {
+  const HandlerMap &map = getHandlers();
+  auto it = map.find(node.domain + "::" + node.opType);
+  return it == map.end() ? nullptr : &it->second;
+}
+
+LogicalResult Importer::importIf(const Node &node) {
+  NodeImport import(*this, node, locationOf(node));
+  const SymTensor *condition = import.sym(0);
+  auto constant = condition ? condition->constants() : std::nullopt;
+  if (!constant || constant->size() != 1)
+    return import.fail("the condition is not known at compile time; export "
+                       "the model with one branch only");
+  auto *branch = node.find((*constant)[0] ? "then_branch" : "else_branch");
+  if (!branch || !branch->graph)
+    return import.fail("the branch has no graph");
+  const Graph &graph = *branch->graph;
+  if (graph.outputs.size() != node.outputs.size())
+    return import.fail("the branch has " + Twine(graph.outputs.size()) +
+                       " outputs, expected " + Twine(node.outputs.size()));
+  if (failed(importNodes(graph)))
+    return failure();
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (poisoned.count(graph.outputs[i].name))
+      poisoned.insert(node.outputs[i]);
+    alias(node.outputs[i], graph.outputs[i].name);
+  }
+  // Names of a branch end with it.
+  auto forget = [&](const std::string &name) {
+    values.erase(name);
+    syms.erase(name);
+    constants.erase(name);
+  };
+  for (const auto &[name, tensor] : graph.initializers)
+    forget(name);
+  for (const Node &inner : graph.nodes)
+    for (const std::string &name : inner.outputs)
+      if (!llvm::is_contained(node.outputs, name))
+        forget(name);
+  return success();
+}
+
+void Importer::importNode(const Node &node) {
+  ++nodeIndex;
+  bool isIf = node.domain.empty() && node.opType == "If";
+  const Handler *handler = findHandler(node);
+  std::string why = !node.schema            ? unknownOperator(node)
+                    : !node.problem.empty() ? node.problem
+                    : !handler && !isIf
+                        ? "the operator is not supported; export the model "
+                          "without it, or with it as a local function"
+                        : "";
+  if (!why.empty())
+    problems.push_back({&node, why});
+  if (!why.empty() || isPoisoned(node))
+    return poison(node);
+
+  std::vector<int32_t> types;
+  for (const std::string &name : node.inputs)
+    types.push_back(getElemType(name));
+  if (std::string mismatch = checkTypes(node, types); !mismatch.empty()) {
+    problems.push_back({&node, mismatch});
+    return poison(node);
+  }
+  if (isIf) {
+    if (failed(importIf(node)))
+      poison(node);
+    return;
+  }
+
+  NodeImport import(*this, node, locationOf(node));
+  size_t before = problems.size();
+  Block *block = builder.getInsertionBlock();
+  Operation *last = block->empty() ? nullptr : &block->back();
+  if (auto evaluated = evaluateSymbolic(import)) {
+    for (auto [name, value] : llvm::zip(node.outputs, *evaluated))
+      setSym(name, value);
+    return;
+  }
+  if (problems.size() == before && failed((*handler)(import)) &&
+      problems.size() == before)
+    problems.push_back({&node, "cannot be imported"});
+  if (problems.size() != before)
+    return poison(node);
+
+  // The ops' verifiers have the last word on what handlers made.
+  std::string complaint;
+  ScopedDiagnosticHandler capture(&context, [&](Diagnostic &diagnostic) {
+    if (complaint.empty())
+      complaint = diagnostic.str();
+    return success();
+  });
+  Operation *op =
+      last ? last->getNextNode() : (block->empty() ? nullptr : &block->front());
+  for (; op; op = op->getNextNode())
+    if (failed(mlir::verify(op)))
+      break;
+  if (!complaint.empty()) {
+    problems.push_back({&node, complaint});
+    poison(node);
+  }
+}
+
+/// Names that a node reads, also inside its sub-graphs.
+static void forEachRead(const Node &node,
+                        llvm::function_ref<void(const std::string &)> read) {
+  for (const std::string &name : node.inputs)
+    read(name);
+  for (const onnxfile::Attribute &attribute : node.attributes)
+    if (attribute.graph) {
+      for (const Node &inner : attribute.graph->nodes)
+        forEachRead(inner, read);
+      for (const ValueInfo &output : attribute.graph->outputs)
+        read(output.name);
+    }
+}
+
+LogicalResult Importer::importNodes(const Graph &graph) {
+  for (const auto &[name, tensor] : graph.initializers)
+    setConstant(name, tensor);
+  std::set<std::string> live;
+  for (const ValueInfo &output : graph.outputs)
+    live.insert(output.name);
+  std::vector<bool> needed(graph.nodes.size());
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    needed[i] = llvm::any_of(graph.nodes[i].outputs, [&](auto &name) {
+      return !name.empty() && live.count(name);
+    });
+    if (needed[i])
+      forEachRead(graph.nodes[i],
+                  [&](const std::string &name) { live.insert(name); });
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (needed[i])
+      importNode(graph.nodes[i]);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The module
+//===----------------------------------------------------------------------===//
+
+/// Ops that nothing uses, from the end: shape arithmetic that was needed as
+/// sizes only.
+static void eraseDead(Block *block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+OwningOpRef<ModuleOp> Importer::run() {
+  Location fileLoc = FileLineColLoc::get(&context, model.path, 0, 0);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(fileLoc);
+  builder.setInsertionPointToEnd(module->getBody());
+  auto function = func::FuncOp::create(builder, fileLoc, "main",
+                                       builder.getFunctionType({}, {}));
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  if (!declareInputs(function) || !applyDimOptions())
+    return {};
+  (void)importNodes(model.graph);
+  if (!problems.empty() || !fault.empty())
+    return {};
+
+  SmallVector<Value> results;
+  for (const ValueInfo &output : model.graph.outputs) {
+    Value value = getValue(output.name);
+    if (!value) {
+      fault = "graph output '" + output.name + "' has no value";
+      return {};
+    }
+    results.push_back(value);
+  }
+  if (!fault.empty())
+    return {};
+  func::ReturnOp::create(builder, fileLoc, results);
+  function.setType(builder.getFunctionType(block->getArgumentTypes(),
+                                           ValueRange(results).getTypes()));
+  eraseDead(block);
+  annotate(*module, function);
+  return module;
+}

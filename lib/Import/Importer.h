@@ -1,0 +1,192 @@
+//===- Importer.h - One pass over a graph -----------------------*- C++ -*-===//
+//
+// Each value of the file is known in one or more of three ways: as an SSA
+// value, as a constant tensor (bytes in a file), and as a small integer tensor
+// whose elements are symbolic sizes. The last two become IR only when something
+// needs them as data, so shape arithmetic leaves no trace.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_LIB_IMPORT_IMPORTER_H
+#define FUSION_LIB_IMPORT_IMPORTER_H
+
+#include "Onnx/Graph.h"
+#include "Symbols.h"
+
+#include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Import/Import.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+namespace fusion {
+
+/// A small integer or boolean tensor evaluated over symbolic sizes.
+struct SymTensor {
+  int32_t elemType = onnxfile::Int64;
+  std::vector<int64_t> dims;
+  std::vector<SymExpr> values; ///< row-major
+
+  /// All values when they are constants.
+  std::optional<std::vector<int64_t>> constants() const;
+};
+
+class Importer;
+
+/// One node, as its handler sees it.
+class NodeImport {
+public:
+  NodeImport(Importer &importer, const onnxfile::Node &node,
+             mlir::Location location);
+
+  const onnxfile::Node &node;
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+
+  Symbols &symbols();
+  size_t numInputs() const { return node.inputs.size(); }
+  bool hasInput(size_t i) const {
+    return i < node.inputs.size() && !node.inputs[i].empty();
+  }
+  bool hasOutput(size_t i) const {
+    return i < node.outputs.size() && !node.outputs[i].empty();
+  }
+  /// The input as data; null when it is absent.
+  mlir::Value input(size_t i);
+  SymShape shape(size_t i);
+  int64_t rank(size_t i) { return shape(i).size(); }
+  /// The input's elements where they are known at compile time.
+  const SymTensor *sym(size_t i);
+  const onnxfile::Tensor *constant(size_t i);
+  void output(size_t i, mlir::Value value);
+
+  int64_t getInt(llvm::StringRef name, int64_t otherwise) const;
+  float getFloat(llvm::StringRef name, float otherwise) const;
+  std::string getString(llvm::StringRef name, llvm::StringRef otherwise) const;
+  std::optional<std::vector<int64_t>> getInts(llvm::StringRef name) const;
+
+  /// Notes why the node cannot be imported.
+  llvm::LogicalResult fail(const llvm::Twine &why);
+
+  /// Sizes `a` and `b` must be equal; fails when they cannot be.
+  llvm::LogicalResult equate(const SymExpr &a, const SymExpr &b,
+                             const llvm::Twine &what);
+  /// Broadcasts shapes, merging symbols.
+  llvm::FailureOr<SymShape> broadcast(llvm::ArrayRef<SymShape> shapes);
+  llvm::LogicalResult checkBroadcast(llvm::ArrayRef<mlir::Value> values);
+  /// `axis` from the front; fails when out of range.
+  llvm::FailureOr<int64_t> axis(int64_t value, int64_t rank);
+  /// Axes as constants, from an attribute (older opsets) or an input.
+  llvm::FailureOr<std::optional<std::vector<int64_t>>>
+  axes(llvm::StringRef attribute, size_t inputIndex);
+
+  // Small builders.
+  mlir::Value reshape(mlir::Value value, llvm::ArrayRef<SymExpr> shape);
+  mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
+  mlir::Value cast(mlir::Value value, mlir::Type element);
+  /// A splat of rank 0.
+  mlir::Value scalar(double value, mlir::Type element);
+  /// `count` elements along one axis, from `start`.
+  mlir::Value slice(mlir::Value value, int64_t axis, const SymExpr &start,
+                    const SymExpr &count);
+  mlir::Value expand(mlir::Value value, llvm::ArrayRef<SymExpr> shape);
+
+  Importer &importer;
+};
+
+using Handler = llvm::LogicalResult (*)(NodeImport &);
+/// Handlers by "domain::OpType" ("::OpType" for ai.onnx).
+using HandlerMap = std::map<std::string, Handler>;
+
+void addElementwiseHandlers(HandlerMap &map);
+void addActivationHandlers(HandlerMap &map);
+void addReductionHandlers(HandlerMap &map);
+void addLinearHandlers(HandlerMap &map);
+void addShapeHandlers(HandlerMap &map);
+void addViewHandlers(HandlerMap &map);
+void addGatherHandlers(HandlerMap &map);
+void addQuantizeHandlers(HandlerMap &map);
+void addNormHandlers(HandlerMap &map);
+void addAttentionHandlers(HandlerMap &map);
+void addContribHandlers(HandlerMap &map);
+const HandlerMap &getHandlers();
+
+/// Evaluates a node over symbolic sizes; nullopt when it is no such arithmetic
+/// or an operand is not known.
+std::optional<std::vector<SymTensor>> evaluateSymbolic(NodeImport &node);
+
+class Importer {
+public:
+  Importer(const onnxfile::Model &model, const ImportOptions &options,
+           Symbols &symbols, mlir::MLIRContext &context);
+
+  /// Builds the module; null after faults (see `problems` and `fault`).
+  mlir::OwningOpRef<mlir::ModuleOp> run();
+
+  struct Problem {
+    const onnxfile::Node *node;
+    std::string why;
+  };
+  std::vector<Problem> problems; ///< nodes that cannot be imported
+  std::string fault;             ///< a fault of the graph or the options
+
+  // For handlers.
+  mlir::Value getValue(const std::string &name);
+  const SymTensor *getSym(const std::string &name);
+  const onnxfile::Tensor *getConstant(const std::string &name);
+  std::optional<SymShape> getShape(const std::string &name);
+  int32_t getElemType(const std::string &name);
+  void setValue(const std::string &name, mlir::Value value);
+  void setSym(const std::string &name, SymTensor value);
+  void setConstant(const std::string &name, onnxfile::Tensor value);
+  /// Gives `name` everything that is known of `source`.
+  void alias(const std::string &name, const std::string &source);
+  /// A constant as IR: `fusion.constant`, or `fusion.weight` above 64 KiB.
+  mlir::Value materialize(const onnxfile::Tensor &tensor);
+  llvm::LogicalResult importNodes(const onnxfile::Graph &graph);
+
+  const onnxfile::Model &model;
+  Symbols &symbols;
+  mlir::OpBuilder builder;
+
+private:
+  bool declareInputs(mlir::func::FuncOp function);
+  bool applyDimOptions();
+  std::optional<SymExpr> findDim(const std::string &key);
+  void importNode(const onnxfile::Node &node);
+  llvm::LogicalResult importIf(const onnxfile::Node &node);
+  bool isPoisoned(const onnxfile::Node &node) const;
+  void poison(const onnxfile::Node &node);
+  mlir::Location locationOf(const onnxfile::Node &node);
+  void annotate(mlir::ModuleOp module, mlir::func::FuncOp function);
+  std::string roleOf(const std::string &name, bool isInput) const;
+
+  const ImportOptions &options;
+  mlir::MLIRContext &context;
+  struct Input {
+    std::string name;
+    int32_t elemType;
+    SymShape shape;
+  };
+  std::vector<Input> inputs;
+  std::map<std::string, mlir::Value> values;
+  std::map<std::string, SymTensor> syms;
+  std::map<std::string, onnxfile::Tensor> constants;
+  std::set<std::string> poisoned;
+  std::map<std::string, mlir::Value> materialized;
+  std::map<std::string, std::array<int64_t, 2>> bounds;
+  unsigned nodeIndex = 0;
+};
+
+/// The dialect's element type, null for types that no op handles.
+mlir::Type getElementType(int32_t elemType, mlir::MLIRContext *context);
+int32_t getElemTypeOf(mlir::Type type);
+/// A constant of at most 64 KiB as an attribute.
+mlir::DenseElementsAttr getDenseAttr(llvm::ArrayRef<uint8_t> bytes,
+                                     mlir::RankedTensorType type);
+/// Small integer tensors as symbolic values; nullopt for others.
+std::optional<SymTensor> toSymTensor(const onnxfile::Tensor &tensor);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_IMPORT_IMPORTER_H

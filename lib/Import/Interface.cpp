@@ -1,0 +1,237 @@
+//===- Interface.cpp - Inputs, outputs, roles and sizes of a model --------===//
+
+#include "Importer.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::onnxfile;
+
+/// "past_key_values.3.key", "past_key_values_key_cache_3", "past_0_0", ...
+static std::string cacheRole(StringRef name, StringRef prefix,
+                             StringRef rolePrefix) {
+  if (!name.consume_front(prefix))
+    return "";
+  bool key = name.contains("key") && !name.ends_with("value");
+  bool value = name.ends_with("value") || name.contains("value_cache");
+  if (value)
+    return (rolePrefix + "_value").str();
+  if (key && (name.ends_with("key") || name.contains("key_cache") ||
+              name.contains("key.")))
+    return (rolePrefix + "_key").str();
+  // The dynamo exporter numbers them: past_key_values_LAYER_0 is a key.
+  if (name.ends_with("_0") || name.ends_with(".0"))
+    return (rolePrefix + "_key").str();
+  if (name.ends_with("_1") || name.ends_with(".1"))
+    return (rolePrefix + "_value").str();
+  return "";
+}
+
+static std::string canonicalRole(StringRef role) {
+  if (role == "ids")
+    return "token_ids";
+  if (role == "mask")
+    return "attention_mask";
+  if (role == "positions")
+    return "position_ids";
+  return role.str();
+}
+
+/// The usual names of exporters; --role overrides.
+std::string Importer::roleOf(const std::string &name, bool isInput) const {
+  for (const auto &[role, target] : options.roles)
+    if (target == name)
+      return canonicalRole(role);
+  auto taken = [&](StringRef role) {
+    return llvm::any_of(options.roles, [&](const auto &option) {
+      return canonicalRole(option.first) == role;
+    });
+  };
+  auto unlessTaken = [&](const char *role) -> std::string {
+    return taken(role) ? "" : role;
+  };
+  if (isInput) {
+    if (name == "input_ids" || name == "tokens")
+      return unlessTaken("token_ids");
+    if (name == "attention_mask")
+      return unlessTaken("attention_mask");
+    if (name == "position_ids")
+      return unlessTaken("position_ids");
+    for (StringRef prefix : {"past_key_values", "past"})
+      if (std::string role = cacheRole(name, prefix, "past"); !role.empty())
+        return role;
+    return "";
+  }
+  if (name == "logits")
+    return unlessTaken("logits");
+  for (StringRef prefix : {"present_key_values", "present"})
+    if (std::string role = cacheRole(name, prefix, "present"); !role.empty())
+      return role;
+  return "";
+}
+
+bool Importer::declareInputs(func::FuncOp function) {
+  for (const ValueInfo &info : model.graph.inputs)
+    for (const Dim &dim : info.dims)
+      symbols.addPlainName(dim.param);
+  for (const ValueInfo &info : model.graph.inputs) {
+    // An initializer is the value of the input of its name.
+    if (model.graph.initializers.count(info.name))
+      continue;
+    auto refuse = [&](const Twine &why) {
+      fault = ("graph input '" + info.name + "': " + why).str();
+      return false;
+    };
+    Type element = getElementType(info.elemType, &context);
+    if (!element)
+      return refuse(info.elemType == Undefined
+                        ? Twine("not a tensor")
+                        : "element type " + elemName(info.elemType) +
+                              " is not supported");
+    if (!info.hasShape)
+      return refuse("its rank is unknown");
+    if (info.dims.size() > 16)
+      return refuse("more than 16 dimensions");
+    SymShape shape;
+    for (auto [axis, dim] : llvm::enumerate(info.dims)) {
+      if (dim.value && *dim.value < 0)
+        return refuse("negative size " + Twine(*dim.value));
+      shape.push_back(
+          dim.value ? SymExpr(*dim.value)
+                    : symbols.declare(dim.param, info.name + "_dim" +
+                                                     std::to_string(axis)));
+    }
+    RankedTensorType type = getTensorType(shape, element);
+    if (numBytes(type).overflowed())
+      return refuse("absurdly large");
+    inputs.push_back({info.name, info.elemType, shape});
+    setValue(info.name,
+             function.getBody().front().addArgument(
+                 type, NameLoc::get(builder.getStringAttr(info.name))));
+  }
+  return true;
+}
+
+/// The size that `--dim KEY=...` speaks of.
+std::optional<SymExpr> Importer::findDim(const std::string &key) {
+  if (symbols.isDeclared(key))
+    return symbols.resolve(SymExpr::symbol(key));
+  size_t open = key.rfind('[');
+  if (open != std::string::npos && key.back() == ']') {
+    int64_t axis;
+    if (StringRef(key).slice(open + 1, key.size() - 1).getAsInteger(10, axis))
+      return std::nullopt;
+    for (const Input &input : inputs)
+      if (input.name == key.substr(0, open))
+        if (auto at = normalizeAxis(axis, input.shape.size()))
+          return symbols.resolve(input.shape[*at]);
+    return std::nullopt;
+  }
+  const std::pair<const char *, std::pair<const char *, size_t>> roles[] = {
+      {"batch", {"token_ids", 0}},
+      {"seq", {"token_ids", 1}},
+      {"past", {"past_key", 2}}};
+  for (const auto &[role, place] : roles)
+    if (key == role)
+      for (const Input &input : inputs)
+        if (roleOf(input.name, true) == place.first &&
+            place.second < input.shape.size())
+          return symbols.resolve(input.shape[place.second]);
+  return std::nullopt;
+}
+
+bool Importer::applyDimOptions() {
+  for (const DimOption &option : options.dims) {
+    auto refuse = [&](const Twine &why) {
+      fault = ("--dim " + option.key + ": " + why).str();
+      return false;
+    };
+    auto size = findDim(option.key);
+    if (!size) {
+      std::set<std::string> known;
+      for (const Input &input : inputs)
+        for (const SymExpr &e : input.shape)
+          for (const std::string &symbol : e.symbols())
+            known.insert(symbol);
+      return refuse("no such size; the symbols of the model are " +
+                    (known.empty() ? "none" : llvm::join(known, ", ")) +
+                    ", and INPUT[AXIS], batch, seq and past are understood");
+    }
+    if (auto constant = size->asConstant()) {
+      if (*constant < option.lower || *constant > option.upper)
+        return refuse("the size is " + Twine(*constant) + " in the model");
+      continue;
+    }
+    if (option.lower == option.upper) {
+      if (!symbols.unify(*size, SymExpr(option.lower)))
+        return refuse("the size cannot be " + Twine(option.lower));
+      continue;
+    }
+    auto symbol = size->asSymbol();
+    if (!symbol)
+      return refuse("the size is " + size->str() +
+                    "; give bounds to its symbols");
+    bounds[*symbol] = {option.lower, option.upper};
+  }
+  return true;
+}
+
+static DictionaryAttr
+boundsAttr(Builder &builder, const Symbols &symbols,
+           const std::set<std::string> &used,
+           std::map<std::string, std::array<int64_t, 2>> bounds) {
+  SmallVector<NamedAttribute> entries;
+  for (const std::string &symbol : used) {
+    auto [it, inserted] =
+        bounds.try_emplace(symbol, std::array<int64_t, 2>{0, INT64_MAX});
+    auto limit = symbols.upperBounds().find(symbol);
+    if (limit != symbols.upperBounds().end())
+      it->second[1] = std::min(it->second[1], limit->second);
+    entries.push_back(
+        builder.getNamedAttr(symbol, builder.getDenseI64ArrayAttr(it->second)));
+  }
+  return builder.getDictionaryAttr(entries);
+}
+
+void Importer::annotate(ModuleOp module, func::FuncOp function) {
+  std::set<std::string> used;
+  for (auto [index, input] : llvm::enumerate(inputs)) {
+    function.setArgAttr(index, FusionDialect::kNameAttr,
+                        builder.getStringAttr(input.name));
+    if (std::string role = roleOf(input.name, true); !role.empty())
+      function.setArgAttr(index, FusionDialect::kRoleAttr,
+                          builder.getStringAttr(role));
+    for (const SymExpr &size : input.shape)
+      used.merge(symbols.resolve(size).symbols());
+  }
+  for (auto [index, output] : llvm::enumerate(model.graph.outputs)) {
+    function.setResultAttr(index, FusionDialect::kNameAttr,
+                           builder.getStringAttr(output.name));
+    if (std::string role = roleOf(output.name, false); !role.empty())
+      function.setResultAttr(index, FusionDialect::kRoleAttr,
+                             builder.getStringAttr(role));
+  }
+  module->setAttr(FusionDialect::kFileAttr, builder.getStringAttr(model.path));
+  module->setAttr("fusion.graph_name", builder.getStringAttr(model.graph.name));
+  auto opset = model.opsets.find("");
+  if (opset != model.opsets.end())
+    module->setAttr("fusion.opset", builder.getI64IntegerAttr(opset->second));
+  module->setAttr(FusionDialect::kDimsAttr,
+                  boundsAttr(builder, symbols, used, bounds));
+
+  SmallVector<NamedAttribute> roles;
+  for (const char *role : {"batch", "past", "seq"})
+    if (auto size = findDim(role))
+      roles.push_back(builder.getNamedAttr(role, getExprAttr(&context, *size)));
+  if (!roles.empty())
+    module->setAttr("fusion.dim_roles", builder.getDictionaryAttr(roles));
+
+  SmallVector<mlir::Attribute> guards;
+  for (const auto &[symbol, value] : symbols.substitutions())
+    guards.push_back(builder.getStringAttr(symbol + " == " + value.str()));
+  for (const std::string &guard : symbols.guards())
+    guards.push_back(builder.getStringAttr(guard));
+  if (!guards.empty())
+    module->setAttr(FusionDialect::kGuardsAttr, builder.getArrayAttr(guards));
+}

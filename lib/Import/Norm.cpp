@@ -1,0 +1,180 @@
+//===- Norm.cpp - Normalisations ------------------------------------------===//
+
+#include "Importer.h"
+
+using namespace mlir;
+using namespace fusion;
+
+/// 1 / sqrt(mean((x - mean)^2) + epsilon) over the axes from `axis`, in fp32,
+/// for the statistics outputs that few models use.
+static void statistics(NodeImport &n, Value x, int64_t axis, float epsilon,
+                       bool centred, size_t meanOutput, size_t inverseOutput) {
+  if (!n.hasOutput(meanOutput) && !n.hasOutput(inverseOutput))
+    return;
+  int64_t rank = getSymShape(x).size();
+  SmallVector<int64_t> axes = llvm::to_vector(llvm::seq(axis, rank));
+  Value wide = n.cast(x, n.builder.getF32Type());
+  Value mean = ReduceMeanOp::create(n.builder, n.loc, wide, axes, true);
+  if (meanOutput != inverseOutput)
+    n.output(meanOutput, mean);
+  if (centred)
+    wide = SubOp::create(n.builder, n.loc, wide, mean);
+  Value square = MulOp::create(n.builder, n.loc, wide, wide);
+  Value variance = ReduceMeanOp::create(n.builder, n.loc, square, axes, true);
+  Value sum = AddOp::create(n.builder, n.loc, variance,
+                            n.scalar(epsilon, n.builder.getF32Type()));
+  n.output(inverseOutput,
+           ReciprocalOp::create(n.builder, n.loc,
+                                SqrtOp::create(n.builder, n.loc, sum)));
+}
+
+/// The last axes, from `axis`, as one.
+static SymShape flattened(const SymShape &shape, int64_t axis) {
+  SymShape result(shape.begin(), shape.begin() + axis);
+  result.push_back(numElements(ArrayRef(shape).drop_front(axis)));
+  return result;
+}
+
+/// An RMS norm over the axes from `axis`; the weight broadcasts over them.
+static FailureOr<Value> rmsNorm(NodeImport &n, Value x, Value weight,
+                                int64_t axis, float epsilon,
+                                bool castBeforeScale, Type element) {
+  SymShape shape = getSymShape(x);
+  int64_t rank = shape.size();
+  auto joint = n.broadcast({shape, getSymShape(weight)});
+  if (failed(joint))
+    return failure();
+  if (joint->size() != shape.size())
+    return n.fail("the weight has a higher rank than the input");
+  bool flatten = axis != rank - 1;
+  if (flatten) {
+    // A full weight of the normalised shape, as one row.
+    SymShape inner(shape.begin() + axis, shape.end());
+    auto full = n.broadcast({inner, getSymShape(weight)});
+    if (failed(full))
+      return failure();
+    if (full->size() != inner.size())
+      return n.fail("the weight varies along axes that are not normalised");
+    weight = n.reshape(n.expand(weight, inner), {numElements(inner)});
+    x = n.reshape(x, flattened(shape, axis));
+  }
+  Value result =
+      RmsNormOp::create(n.builder, n.loc, withElementType(x.getType(), element),
+                        x, weight, n.builder.getF32FloatAttr(epsilon),
+                        castBeforeScale ? n.builder.getUnitAttr() : UnitAttr());
+  return flatten ? n.reshape(result, shape) : result;
+}
+
+/// RMSNormalization rounds the normalised value to the input's type, then
+/// multiplies; SimplifiedLayerNormalization rounds once.
+template <bool isOnnx>
+static LogicalResult rmsNormalization(NodeImport &n) {
+  Value x = n.input(0), weight = n.input(1);
+  auto axis = n.axis(n.getInt("axis", -1), n.rank(0));
+  if (failed(axis))
+    return failure();
+  float epsilon = n.getFloat("epsilon", 1e-5f);
+  Type from = elementType(x), to = elementType(weight);
+  // The dialect rounds to the result's type; where the types differ the two
+  // roundings of the definition are spelled out.
+  bool split = isOnnx && from != to;
+  Value one = weight;
+  if (split)
+    one = n.scalar(1, from);
+  auto result = rmsNorm(n, x, one, *axis, epsilon, isOnnx, split ? from : to);
+  if (failed(result))
+    return failure();
+  Value y = *result;
+  if (split) {
+    if (failed(n.checkBroadcast({y, weight})))
+      return failure();
+    y = MulOp::create(n.builder, n.loc, n.cast(y, to), weight);
+  }
+  n.output(0, y);
+  if (!isOnnx)
+    statistics(n, x, *axis, epsilon, false, 1, 1);
+  return success();
+}
+
+static LogicalResult layerNormalization(NodeImport &n) {
+  Value x = n.input(0);
+  auto axis = n.axis(n.getInt("axis", -1), n.rank(0));
+  if (failed(axis))
+    return failure();
+  float epsilon = n.getFloat("epsilon", 1e-5f);
+  SmallVector<Value> operands{x, n.input(1)};
+  if (n.hasInput(2))
+    operands.push_back(n.input(2));
+  if (failed(n.checkBroadcast(operands)))
+    return failure();
+  n.output(0, LayerNormOp::create(n.builder, n.loc,
+                                  withElementType(x.getType(), elementType(x)),
+                                  x, n.input(1), n.input(2),
+                                  n.builder.getF32FloatAttr(epsilon),
+                                  n.builder.getI64IntegerAttr(*axis)));
+  statistics(n, x, *axis, epsilon, true, 1, 2);
+  return success();
+}
+
+/// input + skip [+ bias]: the residual stream.
+static FailureOr<Value> residualSum(NodeImport &n, size_t biasInput) {
+  SmallVector<Value> operands{n.input(0), n.input(1)};
+  if (n.hasInput(biasInput))
+    operands.push_back(n.input(biasInput));
+  auto shape = n.broadcast(llvm::to_vector(
+      llvm::map_range(operands, [](Value v) { return getSymShape(v); })));
+  if (failed(shape))
+    return failure();
+  if (shape->size() != getSymShape(operands[0]).size())
+    return n.fail("skip or bias does not broadcast over the input");
+  Value sum = operands[0];
+  for (Value next : ArrayRef(operands).drop_front())
+    sum = AddOp::create(n.builder, n.loc, sum, next);
+  return sum;
+}
+
+static LogicalResult skipRmsNorm(NodeImport &n) {
+  auto sum = residualSum(n, 3);
+  if (failed(sum) || n.rank(0) < 1)
+    return failure();
+  float epsilon = n.getFloat("epsilon", 1e-5f);
+  int64_t axis = n.rank(0) - 1;
+  auto result =
+      rmsNorm(n, *sum, n.input(2), axis, epsilon, false, elementType(*sum));
+  if (failed(result))
+    return failure();
+  n.output(0, *result);
+  statistics(n, *sum, axis, epsilon, false, 2, 2);
+  n.output(3, *sum);
+  if (n.hasOutput(1))
+    return n.fail("the mean output is not supported");
+  return success();
+}
+
+static LogicalResult skipLayerNorm(NodeImport &n) {
+  auto sum = residualSum(n, 4);
+  if (failed(sum) || n.rank(0) < 1)
+    return failure();
+  float epsilon = n.getFloat("epsilon", 1e-5f);
+  SmallVector<Value> operands{*sum, n.input(2)};
+  if (n.hasInput(3))
+    operands.push_back(n.input(3));
+  if (failed(n.checkBroadcast(operands)))
+    return failure();
+  n.output(0, LayerNormOp::create(
+                  n.builder, n.loc, logicalType((*sum).getType()), *sum,
+                  n.input(2), n.input(3), n.builder.getF32FloatAttr(epsilon),
+                  n.builder.getI64IntegerAttr(-1)));
+  statistics(n, *sum, n.rank(0) - 1, epsilon, true, 1, 2);
+  n.output(3, *sum);
+  return success();
+}
+
+void fusion::addNormHandlers(HandlerMap &map) {
+  map["::RMSNormalization"] = rmsNormalization<true>;
+  map["::SimplifiedLayerNormalization"] = rmsNormalization<false>;
+  map["com.microsoft::SimplifiedLayerNormalization"] = rmsNormalization<false>;
+  map["::LayerNormalization"] = layerNormalization;
+  map["com.microsoft::SkipSimplifiedLayerNormalization"] = skipRmsNorm;
+  map["com.microsoft::SkipLayerNormalization"] = skipLayerNorm;
+}

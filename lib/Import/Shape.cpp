@@ -1,0 +1,161 @@
+//===- Shape.cpp - Constants, ranges, shapes as data ----------------------===//
+
+#include "Importer.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::onnxfile;
+using Kind = onnxfile::Attribute::Kind;
+
+/// A tensor whose bytes are those of `values`.
+template <typename T>
+static Tensor tensorOf(NodeImport &n, int32_t type, ArrayRef<T> values,
+                       bool isScalar) {
+  Tensor tensor;
+  tensor.name = n.node.outputs[0];
+  tensor.elemType = type;
+  if (!isScalar)
+    tensor.dims = {static_cast<int64_t>(values.size())};
+  tensor.bytes = values.size() * sizeof(T);
+  tensor.owned.resize(tensor.bytes);
+  if (tensor.bytes)
+    std::memcpy(tensor.owned.data(), values.data(), tensor.bytes);
+  return tensor;
+}
+
+static LogicalResult constant(NodeImport &n) {
+  for (const onnxfile::Attribute &a : n.node.attributes) {
+    Tensor tensor;
+    if (a.name == "value" && a.kind == Kind::Tensor && a.tensor) {
+      tensor = *a.tensor;
+      tensor.name = n.node.outputs[0];
+    } else if (a.name == "value_float" && a.kind == Kind::Float) {
+      tensor = tensorOf<float>(n, Float, {a.f}, true);
+    } else if (a.name == "value_int" && a.kind == Kind::Int) {
+      tensor = tensorOf<int64_t>(n, Int64, {a.i}, true);
+    } else if (a.name == "value_floats" && a.kind == Kind::Floats) {
+      tensor = tensorOf<float>(n, Float, a.floats, false);
+    } else if (a.name == "value_ints" && a.kind == Kind::Ints) {
+      tensor = tensorOf<int64_t>(n, Int64, a.ints, false);
+    } else {
+      return n.fail("a constant by attribute '" + a.name +
+                    "' is not supported");
+    }
+    n.importer.setConstant(n.node.outputs[0], tensor);
+    return success();
+  }
+  return n.fail("the constant has no value");
+}
+
+/// A splat, broadcast to a symbolic shape.
+static LogicalResult constantOfShape(NodeImport &n) {
+  const SymTensor *shape = n.sym(0);
+  if (!shape || shape->dims.size() != 1)
+    return n.fail("the shape is not known at compile time");
+  for (const SymExpr &size : shape->values)
+    if (auto constant = size.asConstant(); constant && *constant < 0)
+      return n.fail("negative size " + Twine(*constant));
+  Value fill;
+  const onnxfile::Attribute *a = n.node.find("value");
+  if (a && a->tensor) {
+    if (a->tensor->elements() != 1)
+      return n.fail("expected a value of one element");
+    Tensor tensor = *a->tensor;
+    tensor.dims.clear();
+    fill = n.importer.materialize(tensor);
+  } else {
+    fill = n.scalar(0, n.builder.getF32Type());
+  }
+  n.output(0, n.expand(fill, shape->values));
+  return success();
+}
+
+/// The value of a floating-point scalar that is a constant of the file.
+static std::optional<double> floatConstant(NodeImport &n, size_t i) {
+  const Tensor *tensor = n.constant(i);
+  if (!tensor || tensor->elements() != 1)
+    return std::nullopt;
+  auto bytes = readTensor(*tensor);
+  Type element = getElementType(tensor->elemType, n.builder.getContext());
+  if (!bytes || bytes->size() != tensor->bytes || !isa<FloatType>(element))
+    return std::nullopt;
+  auto dense = getDenseAttr(*bytes, RankedTensorType::get({}, element));
+  APFloat value = dense.getSplatValue<APFloat>();
+  bool inexact;
+  value.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+  return value.convertToDouble();
+}
+
+/// start + i * delta, computed here.
+static LogicalResult floatRange(NodeImport &n) {
+  auto start = floatConstant(n, 0), limit = floatConstant(n, 1),
+       delta = floatConstant(n, 2);
+  if (!start || !limit || !delta || *delta == 0)
+    return n.fail("the bounds are not known at compile time");
+  double count = std::max(0.0, std::ceil((*limit - *start) / *delta));
+  if (!(count <= 8192))
+    return n.fail("a range of more than 8192 floating-point values");
+  SmallVector<double> values;
+  for (int64_t i = 0; i < static_cast<int64_t>(count); ++i)
+    values.push_back(*start + i * *delta);
+  Type element = getElementType(n.importer.getElemType(n.node.inputs[0]),
+                                n.builder.getContext());
+  auto type =
+      RankedTensorType::get({static_cast<int64_t>(values.size())}, element);
+  SmallVector<mlir::Attribute> attrs;
+  for (double value : values)
+    attrs.push_back(n.builder.getFloatAttr(element, value));
+  n.output(0, ConstantOp::create(n.builder, n.loc,
+                                 DenseElementsAttr::get(type, attrs)));
+  return success();
+}
+
+/// An integer range becomes `fusion.iota`; its length is a size expression.
+static LogicalResult range(NodeImport &n) {
+  const SymTensor *start = n.sym(0), *limit = n.sym(1), *delta = n.sym(2);
+  int32_t type = n.importer.getElemType(n.node.inputs[0]);
+  if (type == Float || type == Double)
+    return floatRange(n);
+  if (!start || !limit || !delta || start->values.size() != 1 ||
+      limit->values.size() != 1 || delta->values.size() != 1)
+    return n.fail("the bounds are not known at compile time");
+  SymExpr step = delta->values[0];
+  auto constantStep = step.asConstant();
+  if (!constantStep || *constantStep == 0)
+    return n.fail("expected a constant, non-zero delta");
+  SymExpr distance = limit->values[0] - start->values[0];
+  SymExpr count = distance;
+  if (*constantStep != 1) {
+    SymExpr size = *constantStep > 0 ? step : -step;
+    SymExpr span = *constantStep > 0 ? distance : -distance;
+    auto rounded = SymExpr::floorDiv(span + size - SymExpr(1), size);
+    if (!rounded)
+      return n.fail("the length cannot be expressed");
+    count = *rounded;
+  }
+  count = n.symbols().resolve(count);
+  if (auto constant = count.asConstant(); constant && *constant < 0)
+    count = 0;
+  Type element = getElementType(type, n.builder.getContext());
+  n.output(0,
+           IotaOp::create(n.builder, n.loc, getTensorType({count}, element),
+                          getExprAttr(n.builder.getContext(), start->values[0]),
+                          getExprAttr(n.builder.getContext(), step)));
+  return success();
+}
+
+/// Reached only where the result is too large to evaluate.
+static LogicalResult shape(NodeImport &n) {
+  return n.fail("the shape cannot be evaluated");
+}
+
+void fusion::addShapeHandlers(HandlerMap &map) {
+  map["::Constant"] = constant;
+  map["::ConstantOfShape"] = constantOfShape;
+  map["::Range"] = range;
+  map["::Shape"] = shape;
+  map["::Size"] = shape;
+}

@@ -1,0 +1,212 @@
+//===- Symbols.cpp - Sizes of the file, and what is known of them ---------===//
+
+#include "Symbols.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace fusion;
+
+/// A spelling that is an identifier and that no other name has.
+std::string Symbols::spell(const std::string &name) {
+  auto known = names.find(name);
+  if (known != names.end())
+    return known->second;
+  std::string spelled;
+  for (char c : name.substr(0, 64))
+    spelled +=
+        std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  if (spelled.empty() || std::isdigit(static_cast<unsigned char>(spelled[0])))
+    spelled = "d_" + spelled;
+  std::string base = spelled;
+  auto taken = [&] {
+    return std::any_of(names.begin(), names.end(),
+                       [&](const auto &n) { return n.second == spelled; });
+  };
+  for (int i = 1; taken(); ++i)
+    spelled = base + "_" + std::to_string(i);
+  return names[name] = spelled;
+}
+
+void Symbols::addPlainName(const std::string &param) {
+  if (SymExpr::isIdentifier(param))
+    plain.insert(param);
+}
+
+SymExpr Symbols::declare(const std::string &param,
+                         const std::string &fallback) {
+  // "past + seq" is an expression when each of its symbols has an axis of its
+  // own to get its value from; else the text is just an odd name.
+  if (param.size() < 256)
+    if (auto expr = SymExpr::parse(param);
+        expr && !expr->isConstant() && !expr->overflowed()) {
+      auto symbols = expr->symbols();
+      bool bound = std::all_of(symbols.begin(), symbols.end(),
+                               [&](auto &s) { return plain.count(s) != 0; });
+      if (bound) {
+        for (const std::string &s : symbols) {
+          names.emplace(s, s);
+          order.emplace(s, order.size());
+        }
+        return resolve(*expr);
+      }
+    }
+  std::string name = spell(param.empty() ? fallback : param);
+  order.emplace(name, order.size());
+  return resolve(SymExpr::symbol(name));
+}
+
+SymExpr Symbols::resolve(const SymExpr &expr) const {
+  if (subst.empty() || expr.isConstant())
+    return expr;
+  for (const std::string &symbol : expr.symbols())
+    if (subst.count(symbol))
+      return expr.substitute(subst);
+  return expr;
+}
+
+/// Greatest common divisor of all coefficients, at least 1.
+static int64_t content(const SymExpr &a, const SymExpr &b) {
+  int64_t divisor = 0;
+  for (const SymExpr *e : {&a, &b})
+    for (const auto &[monomial, coefficient] : e->polynomial())
+      if (coefficient != INT64_MIN)
+        divisor = std::gcd(divisor, std::abs(coefficient));
+  return divisor ? divisor : 1;
+}
+
+static bool hasNegative(const SymExpr &e) {
+  return std::any_of(e.polynomial().begin(), e.polynomial().end(),
+                     [](const auto &term) { return term.second < 0; });
+}
+
+/// Divides both sides by what they have in common; sizes are taken not to be 0.
+static void cancel(SymExpr &a, SymExpr &b) {
+  auto divide = [&](const SymExpr &by) {
+    auto x = a.exactDiv(by), y = b.exactDiv(by);
+    if (!x || !y)
+      return false;
+    a = *x;
+    b = *y;
+    return true;
+  };
+  for (const std::string &symbol : a.symbols())
+    while (b != SymExpr(0) && a != SymExpr(0) &&
+           divide(SymExpr::symbol(symbol)))
+      ;
+  if (int64_t divisor = content(a, b); divisor > 1)
+    divide(SymExpr(divisor));
+}
+
+/// Solves a == b for a symbol that occurs once, with coefficient 1 or -1. A
+/// solution without subtraction is preferred, then the symbol declared last.
+bool Symbols::solve(const SymExpr &a, const SymExpr &b) {
+  SymExpr difference = a - b;
+  std::optional<std::pair<std::string, SymExpr>> best;
+  std::pair<int, unsigned> bestRank;
+  for (const std::string &symbol : difference.symbols()) {
+    SymExpr rest = difference.substitute({{symbol, SymExpr(0)}});
+    SymExpr part = difference - rest;
+    SymExpr self = SymExpr::symbol(symbol);
+    SymExpr value;
+    if (part == self)
+      value = -rest;
+    else if (part == -self)
+      value = rest;
+    else
+      continue;
+    auto constant = value.asConstant();
+    if (constant && *constant < 0)
+      continue;
+    auto it = order.find(symbol);
+    std::pair<int, unsigned> rank = {!hasNegative(value),
+                                     it == order.end() ? 0 : it->second + 1};
+    if (best && rank <= bestRank)
+      continue;
+    best = {symbol, value};
+    bestRank = rank;
+  }
+  if (!best)
+    return false;
+  for (auto &[symbol, value] : subst)
+    value = value.substitute({{best->first, best->second}});
+  subst[best->first] = best->second;
+  isChanged = true;
+  return true;
+}
+
+bool Symbols::unify(const SymExpr &left, const SymExpr &right) {
+  SymExpr a = resolve(left), b = resolve(right);
+  if (a == b)
+    return true;
+  if (a.overflowed() || b.overflowed())
+    return false;
+  if (provesUnequal(a, b))
+    return false;
+  cancel(a, b);
+  if (a == b)
+    return true;
+  if (a.isConstant() && b.isConstant())
+    return false;
+  if (!solve(a, b))
+    guardTexts.insert(a.str() + " == " + b.str());
+  return true;
+}
+
+void Symbols::assumeAtMost(const SymExpr &left, const SymExpr &right) {
+  SymExpr a = resolve(left), b = resolve(right);
+  if (provesAtMost(a, b))
+    return;
+  guardTexts.insert(a.str() + " <= " + b.str());
+  auto symbol = a.asSymbol();
+  auto limit = b.asConstant();
+  if (!symbol || !limit)
+    return;
+  auto [it, inserted] = upper.emplace(*symbol, *limit);
+  it->second = std::min(it->second, *limit);
+}
+
+/// A value that `e` never falls below when no symbol is negative.
+static std::optional<int64_t> lowerBound(const SymExpr &e) {
+  int64_t bound = 0;
+  for (const auto &[monomial, coefficient] : e.polynomial()) {
+    if (monomial.empty()) {
+      bound = coefficient;
+      continue;
+    }
+    if (coefficient < 0)
+      return std::nullopt;
+    for (const std::string &factor : monomial)
+      if (auto call = SymExpr::splitCall(factor)) {
+        auto a = lowerBound(call->a), b = lowerBound(call->b);
+        bool known = a && b && *a >= 0 && *b >= 0;
+        // max needs one side only.
+        if (call->function == "max")
+          known = (a && *a >= 0) || (b && *b >= 0);
+        if (!known)
+          return std::nullopt;
+      }
+  }
+  return bound;
+}
+
+bool Symbols::provesAtMost(const SymExpr &a, const SymExpr &b) const {
+  auto bound = lowerBound(resolve(b) - resolve(a));
+  return bound && *bound >= 0;
+}
+
+bool Symbols::provesEqual(const SymExpr &a, const SymExpr &b) const {
+  return resolve(a) == resolve(b);
+}
+
+bool Symbols::provesUnequal(const SymExpr &a, const SymExpr &b) const {
+  SymExpr x = resolve(a), y = resolve(b);
+  auto up = lowerBound(x - y), down = lowerBound(y - x);
+  return (up && *up > 0) || (down && *down > 0);
+}
+
+void Symbols::startPass() {
+  guardTexts.clear();
+  upper.clear();
+  isChanged = false;
+}
