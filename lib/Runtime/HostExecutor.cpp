@@ -38,6 +38,8 @@ Status noMemory(const std::string &what, uint64_t bytes) {
                                         std::to_string(bytes) + " bytes)");
 }
 
+constexpr int64_t kMostBytes = int64_t(1) << 46;
+
 class HostExecutor : public Executor {
 public:
   HostExecutor(LoadedPrograms loaded, std::unique_ptr<HostImage> image,
@@ -107,16 +109,18 @@ public:
   Status run(const Step &step) override;
 
 private:
+  /// Buffers at their sizes of the last run, in places that are large enough.
   struct ArenaPlan {
-    std::vector<uint64_t> bytes, offsets;
+    std::vector<uint64_t> bytes, room, offsets;
     uint64_t size = 0;
-    bool made = false;
+    bool fits() const;
+    void make(const std::vector<ArenaBuffer> &buffers);
   };
 
   Status placeArena(const Step &step);
   Status resolve(const Step &step, const Launch &launch,
                  const CompiledLaunch &compiled);
-  Status check(uint64_t offset, uint64_t bytes, const Launch &launch) const;
+  Status outside(uint64_t bytes, const Launch &launch) const;
   Status runLaunch(const Step &step, uint32_t index);
   void observe(const Step &step, uint32_t index);
 
@@ -136,10 +140,34 @@ std::unique_ptr<ExecutorSession> HostExecutor::createSession() {
   return std::make_unique<HostSession>(*this);
 }
 
+/// A plan of much larger sizes would spread a small run over many pages.
+bool HostSession::ArenaPlan::fits() const {
+  uint64_t needed = 0, planned = 0;
+  if (room.size() != bytes.size())
+    return false;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] > room[i])
+      return false;
+    needed += bytes[i];
+    planned += room[i];
+  }
+  return needed >= planned / 4;
+}
+
+/// Placing a few hundred buffers takes a fraction of a millisecond, and some
+/// of them grow with every token: those get room to grow by a quarter.
+void HostSession::ArenaPlan::make(const std::vector<ArenaBuffer> &buffers) {
+  std::vector<uint64_t> old = std::move(room);
+  room = bytes;
+  for (size_t i = 0; i < old.size(); ++i)
+    if (bytes[i] > old[i])
+      room[i] += bytes[i] / 4;
+  size = planArena(buffers, room, offsets);
+}
+
 Status HostSession::placeArena(const Step &step) {
   const CompiledProgram &compiled = executor.loaded.programs[step.program];
   ArenaPlan &plan = plans[step.program];
-  bool same = plan.made;
   plan.bytes.resize(compiled.bufferBytes.size());
   for (size_t i = 0; i < plan.bytes.size(); ++i) {
     int64_t value = step.values[compiled.bufferBytes[i]];
@@ -147,20 +175,16 @@ Status HostSession::placeArena(const Step &step) {
       return Status(StatusCode::BadArtifact,
                     "program '" + compiled.program->name +
                         "' has a buffer of negative size");
-    auto bytes = static_cast<uint64_t>(value);
-    same &= plan.bytes[i] == bytes;
-    plan.bytes[i] = bytes;
+    if (value > kMostBytes) // also keeps sums of sizes from overflowing
+      return noMemory("a buffer of the arena", static_cast<uint64_t>(value));
+    plan.bytes[i] = static_cast<uint64_t>(value);
   }
-  if (!same)
-    plan.size = planArena(compiled.program->buffers, plan.bytes, plan.offsets);
-  plan.made = true;
+  if (!plan.fits())
+    plan.make(compiled.program->buffers);
   return arena.reserve(plan.size) ? Status() : noMemory("arena", plan.size);
 }
 
-Status HostSession::check(uint64_t offset, uint64_t bytes,
-                          const Launch &launch) const {
-  if (offset <= bytes)
-    return {};
+Status HostSession::outside(uint64_t bytes, const Launch &launch) const {
   return Status(StatusCode::BadArtifact, where(model, launch) +
                                              " starts outside a buffer of " +
                                              std::to_string(bytes) + " bytes");
@@ -169,8 +193,8 @@ Status HostSession::check(uint64_t offset, uint64_t bytes,
 /// Fills `args` and `sizes` for a launch.
 Status HostSession::resolve(const Step &step, const Launch &launch,
                             const CompiledLaunch &compiled) {
-  args.clear();
-  sizes.clear();
+  args.resize(launch.args.size());
+  sizes.resize(compiled.sizes.size());
   const ArenaPlan &plan = plans[step.program];
   for (size_t i = 0; i < launch.args.size(); ++i) {
     const BufferRef &ref = launch.args[i].buffer;
@@ -201,13 +225,13 @@ Status HostSession::resolve(const Step &step, const Launch &launch,
       break;
     }
     auto offset = static_cast<uint64_t>(step.values[compiled.offsets[i]]);
-    if (Status s = check(offset, bytes, launch); !s)
-      return s;
+    if (offset > bytes)
+      return outside(bytes, launch);
     const auto *p = static_cast<const uint8_t *>(base) + offset;
-    args.push_back(const_cast<uint8_t *>(p)); // kernels know what they write
+    args[i] = const_cast<uint8_t *>(p); // kernels know what they write
   }
-  for (uint32_t place : compiled.sizes)
-    sizes.push_back(step.values[place]);
+  for (size_t i = 0; i < sizes.size(); ++i)
+    sizes[i] = step.values[compiled.sizes[i]];
   return {};
 }
 

@@ -4,6 +4,8 @@
 
 #include "TestModel.h"
 
+#include <dlfcn.h>
+
 using namespace fusion;
 
 namespace {
@@ -71,6 +73,32 @@ TEST(CApi, Run) {
   EXPECT_EQ(3, shape[0]);
   EXPECT_EQ(12.0f, static_cast<const float *>(data)[5]);
   fusionSessionDestroy(session);
+}
+
+/// The shared library exports the interface, and nothing of what is in it.
+TEST(CApi, SharedLibrary) {
+  TwiceModel m;
+  ASSERT_TRUE(m.write());
+  void *library = dlopen(FUSION_RUNTIME_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(nullptr, library) << dlerror();
+  auto open = reinterpret_cast<decltype(&fusionModelOpen)>(
+      dlsym(library, "fusionModelOpen"));
+  auto count = reinterpret_cast<decltype(&fusionModelInputCount)>(
+      dlsym(library, "fusionModelInputCount"));
+  auto close = reinterpret_cast<decltype(&fusionModelClose)>(
+      dlsym(library, "fusionModelClose"));
+  ASSERT_TRUE(open && count && close);
+  for (const char *name : {"fusionSessionRun", "fusionSessionStep",
+                           "fusionSessionGetOutput", "fusionLastError"})
+    EXPECT_NE(nullptr, dlsym(library, name)) << name;
+  FusionModel *model = nullptr;
+  ASSERT_EQ(FUSION_OK, open(m.path().c_str(), "host", 1, &model));
+  EXPECT_EQ(1, count(model));
+  close(model);
+  Dl_info info;
+  void *blas = dlsym(library, "cblas_sgemm");
+  EXPECT_TRUE(!blas || !dladdr(blas, &info) ||
+              !strstr(info.dli_fname, "fusion_runtime"));
 }
 
 TEST(CApi, FailuresAreValues) {
