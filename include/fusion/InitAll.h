@@ -11,6 +11,7 @@
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Eval/Eval.h"
 #include "fusion/Raise/Decoder/Passes.h"
+#include "fusion/Raise/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -28,6 +29,8 @@ inline void registerAllPasses() {
   mlir::registerSymbolDCEPass();
   eval::registerFoldConstantsPass();
   registerDecoderPasses();
+  registerRaisePasses();
+  registerRaisePipeline();
 }
 
 } // namespace fusion

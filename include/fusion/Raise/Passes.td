@@ -1,0 +1,76 @@
+//===- Passes.td - Passes of the Raise phase --------------------*- tablegen -*-===//
+
+#ifndef FUSION_RAISE_PASSES_TD
+#define FUSION_RAISE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def CanonicalizeSpellings
+    : Pass<"fusion-canonicalize-spellings", "::mlir::func::FuncOp"> {
+  let summary = "few spellings for arithmetic and views";
+  let description = [{
+    Rewrites what exporters spell in several ways to one spelling each, so that
+    the patterns after it match algebra: `x*x` and `pow(x, 2)` are `square`,
+    `1/sqrt(x)` is `rsqrt`, `1/(1 + exp(-x))` is `sigmoid`, a broadcast before
+    a broadcasting op is dropped, a split after a transpose moves before it,
+    slices of slices merge, batched products over merged axes are unmerged.
+  }];
+}
+
+def RaiseNorms : Pass<"fusion-raise-norms", "::mlir::func::FuncOp"> {
+  let summary = "decomposed norms become rms_norm and layer_norm";
+  let description = [{
+    `x * rsqrt(mean(x^2) + epsilon)` over the last axis is `rms_norm`; casts
+    around it and a factor that varies along the last axis only are absorbed.
+    An `rms_norm` of `x - mean(x)` is `layer_norm`, with a bias added behind.
+  }];
+}
+
+def RaiseActivations
+    : Pass<"fusion-raise-activations", "::mlir::func::FuncOp"> {
+  let summary = "products with sigmoid, erf and tanh become silu and gelu";
+}
+
+def RaiseRotations : Pass<"fusion-raise-rotations", "::mlir::func::FuncOp"> {
+  let summary = "decomposed rotary embeddings become rope";
+  let description = [{
+    Half-rotated and interleaved, over all of the last axis or its first
+    elements, with tables of full or half width.
+  }];
+}
+
+def RaiseAttention : Pass<"fusion-raise-attention", "::mlir::func::FuncOp"> {
+  let summary = "softmax between two products becomes attention";
+  let description = [{
+    Scale (anywhere), soft cap, mask (added or selected), casts and a guard
+    against NaN are taken in; scalar factors on query and key move into the
+    scale; repeats of key and value heads are dropped where the order of the
+    heads is proven to be that of grouped attention.
+  }];
+}
+
+def RaiseAppends : Pass<"fusion-raise-appends", "::mlir::func::FuncOp"> {
+  let summary = "concatenations with a cached key or value become kv_append";
+}
+
+def ProveMasks : Pass<"fusion-prove-masks", "::mlir::func::FuncOp"> {
+  let summary = "masks that are proven to be causal become attributes";
+  let description = [{
+    Evaluates the sub-graph that computes an attention's bias for several
+    sizes and several contents of the arguments that it reads. When it is, in
+    each case, exactly a causal mask (with a window, with a padding mask given
+    as [batch, T]), the bias is dropped and attributes say the same.
+    Otherwise the bias stays: it is always right.
+  }];
+}
+
+def VerifyRaised : Pass<"fusion-verify-raised", "::mlir::func::FuncOp"> {
+  let summary = "say what was left decomposed, and why";
+  let description = [{
+    Every decomposed leftover (softmax, sigmoid, erf, root, mean) is tried
+    against the pattern that it could belong to; a remark says where matching
+    stopped, what was expected and what was found. Never fails.
+  }];
+}
+
+#endif // FUSION_RAISE_PASSES_TD

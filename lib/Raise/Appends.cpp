@@ -1,0 +1,71 @@
+//===- Appends.cpp - Caches that grow -------------------------------------===//
+//
+//   concat(past, new) along the keys of an attention -> kv_append(past, new)
+//
+// `past` is an argument of the function: what the caller keeps between calls.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Patterns.h"
+
+#include "fusion/Raise/Passes.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_RAISEAPPENDS
+#include "fusion/Raise/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::raise;
+
+/// The concat that `value` is, behind transposes and repeats of heads; `axis`
+/// becomes its axis that corresponds.
+static ConcatOp findConcat(Value value, int64_t &axis) {
+  while (true) {
+    if (auto concat = value.getDefiningOp<ConcatOp>())
+      return concat;
+    Operation *op = value.getDefiningOp();
+    if (auto transpose = dyn_cast_or_null<TransposeOp>(op))
+      axis = transpose.getPerm()[axis];
+    else if (!isa_and_nonnull<CastOp>(op))
+      return {};
+    value = op->getOperand(0);
+  }
+}
+
+/// Whether `value` is an argument, or a view of one.
+static bool isCached(Value value) {
+  while (isa_and_nonnull<ReshapeOp, SliceOp, TransposeOp, CastOp>(
+      value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return isa<BlockArgument>(value);
+}
+
+namespace {
+struct RaiseAppends final : fusion::impl::RaiseAppendsBase<RaiseAppends> {
+  static void raise(Value operand) {
+    int64_t axis = 2;
+    ConcatOp concat = findConcat(operand, axis);
+    if (!concat || concat.getInputs().size() != 2 || concat.getAxis() != axis ||
+        !isCached(concat.getInputs()[0]) || isCached(concat.getInputs()[1]))
+      return;
+    reportMatch("kv_append", concat.getLoc());
+    OpBuilder builder(concat);
+    auto append =
+        KvAppendOp::create(builder, concat.getLoc(), concat.getInputs()[0],
+                           concat.getInputs()[1], concat.getAxis());
+    concat.getResult().replaceAllUsesWith(append.getResult());
+    concat.erase();
+  }
+
+  void runOnOperation() override {
+    SmallVector<AttentionOp> attentions;
+    getOperation().walk([&](AttentionOp op) { attentions.push_back(op); });
+    for (AttentionOp op : attentions) {
+      raise(op.getKey());
+      raise(op.getValue());
+    }
+  }
+};
+} // namespace

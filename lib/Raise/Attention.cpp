@@ -1,0 +1,148 @@
+//===- Attention.cpp - Softmax between two products -----------------------===//
+//
+//   softmax(cap(scale * q k^T) + mask) v -> attention(q, k, v, mask)
+//
+// Query, key and value are taken as they are; AttentionOperands.cpp then moves
+// scalar factors and repeated heads out of them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention.h"
+#include "Patterns.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::raise;
+
+namespace {
+struct RaiseAttention final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// [batch, heads, rows, columns]: three axes are one head.
+  static Value toFourAxes(OpBuilder &builder, Location loc, Value value) {
+    SymShape shape = getSymShape(value);
+    if (shape.size() == 4)
+      return value;
+    shape.insert(shape.begin() + 1, SymExpr(1));
+    return ReshapeOp::create(builder, loc,
+                             getTensorType(shape, elementType(value)), value);
+  }
+
+  static Value swapLast(OpBuilder &builder, Location loc, Value value) {
+    SmallVector<int64_t> perm = {0, 1, 3, 2};
+    return TransposeOp::create(builder, loc, value, perm);
+  }
+
+  /// A mask with four axes, or three with the head's axis put in.
+  static Value toMask(OpBuilder &builder, Location loc, Value mask,
+                      size_t rank) {
+    SymShape shape = getSymShape(mask);
+    if (shape.size() == 4)
+      return mask;
+    if (rank == 3 && shape.size() == 3)
+      shape.insert(shape.begin() + 1, SymExpr(1));
+    while (shape.size() < 4)
+      shape.insert(shape.begin(), SymExpr(1));
+    return ReshapeOp::create(builder, loc,
+                             getTensorType(shape, elementType(mask)), mask);
+  }
+
+  /// Batch and heads of query, key and value as attention wants them.
+  static LogicalResult checkShapes(MatmulOp root, MatmulOp scores,
+                                   Trace &trace) {
+    SymShape q = getSymShape(scores.getLhs()), k = getSymShape(scores.getRhs()),
+             v = getSymShape(root.getRhs());
+    size_t rank = q.size();
+    if ((rank != 3 && rank != 4) || k.size() != rank || v.size() != rank)
+      return trace.fail("LAYOUT", scores, "query, key and value of four axes",
+                        "ranks " + Twine(rank) + ", " + Twine(k.size()) +
+                            ", " + Twine(v.size()));
+    if (k[0] != q[0] || v[0] != q[0])
+      return trace.fail("LAYOUT", scores, "one batch size",
+                        q[0].str() + ", " + k[0].str() + ", " + v[0].str());
+    SymExpr head = q[scores.getTransposeLhs() ? rank - 2 : rank - 1];
+    if (!head.isConstant())
+      return trace.fail("HEAD_DIM", scores, "a constant head size", head.str());
+    if (rank == 3)
+      return success();
+    auto heads = q[1].asConstant(), kvHeads = k[1].asConstant();
+    if (!heads || !kvHeads || v[1] != k[1] || *kvHeads == 0 ||
+        *heads % *kvHeads)
+      return trace.fail("HEAD_DIM", scores,
+                        "constant head counts, those of key and value equal",
+                        q[1].str() + ", " + k[1].str() + ", " + v[1].str());
+    return success();
+  }
+
+  /// The one bias that says what the masks say.
+  static Value createBias(OpBuilder &builder, Location loc, size_t rank,
+                          const AttentionMatch &match) {
+    Value sum;
+    for (Value added : match.added) {
+      Value mask = toMask(builder, loc, added, rank);
+      sum = sum ? AddOp::create(builder, loc, sum, mask).getResult() : mask;
+    }
+    if (!match.visible)
+      return sum;
+    Value visible = toMask(builder, loc, match.visible, rank);
+    if (!sum) {
+      if (match.visibleWhen)
+        return visible;
+      return NotOp::create(builder, loc, visible.getType(), visible);
+    }
+    auto type = RankedTensorType::get({}, elementType(sum));
+    Attribute value = FloatAttr::get(elementType(sum), match.hidden);
+    Value hidden = ConstantOp::create(builder, loc,
+                                      DenseElementsAttr::get(type, value));
+    return match.visibleWhen
+               ? WhereOp::create(builder, loc, visible, sum, hidden)
+               : WhereOp::create(builder, loc, visible, hidden, sum);
+  }
+
+  static StringRef maskedRows(const AttentionMatch &match) {
+    if (match.visible && std::isfinite(match.hidden))
+      return "uniform";
+    return match.guarded ? "zero" : "nan";
+  }
+
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    Trace trace;
+    auto match = matchAttention(op, trace);
+    if (failed(match) || failed(checkShapes(op, match->scores, trace)))
+      return rewriter.notifyMatchFailure(op, trace.reason());
+    reportMatch("attention", op.getLoc());
+    Location loc = op.getLoc();
+    size_t rank = getSymShape(op.getResult()).size();
+    Value q = toFourAxes(rewriter, loc, match->scores.getLhs());
+    Value k = toFourAxes(rewriter, loc, match->scores.getRhs());
+    Value v = toFourAxes(rewriter, loc, op.getRhs());
+    if (match->scores.getTransposeLhs())
+      q = swapLast(rewriter, loc, q);
+    if (!match->scores.getTransposeRhs())
+      k = swapLast(rewriter, loc, k);
+    if (op.getTransposeRhs())
+      v = swapLast(rewriter, loc, v);
+    Value bias = createBias(rewriter, loc, rank, *match);
+    SymShape shape = getSymShape(q);
+    shape.back() = getSymShape(v).back();
+    Value result = AttentionOp::create(
+        rewriter, loc, getTensorType(shape, elementType(op.getResult())), q, k,
+        v, bias, Value(), Value(), rewriter.getF32FloatAttr(match->scale),
+        rewriter.getF32FloatAttr(match->softcap), false,
+        rewriter.getStringAttr("0"), rewriter.getI64IntegerAttr(-1),
+        rewriter.getI64IntegerAttr(-1),
+        rewriter.getStringAttr(maskedRows(*match)));
+    if (result.getType() != op.getType())
+      result = ReshapeOp::create(rewriter, loc, op.getType(), result);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+} // namespace
+
+void raise::populateAttention(RewritePatternSet &patterns) {
+  patterns.add<RaiseAttention>(patterns.getContext());
+}

@@ -1,0 +1,164 @@
+//===- AttentionMatch.cpp - From the second product back to the first -----===//
+
+#include "Attention.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::raise;
+
+bool raise::isHidden(double value, Type element) {
+  return value <= (element.isF16() ? -65504.0 : -1e30);
+}
+
+/// Whether the scores of a product are reached from `value` by what attention
+/// puts around them.
+static bool leadsToProduct(Value value, unsigned depth) {
+  Operation *op = stripCasts(value).getDefiningOp();
+  if (!op || depth == 0)
+    return false;
+  if (isa<MatmulOp>(op))
+    return true;
+  if (!isa<AddOp, MulOp, DivOp, TanhOp, WhereOp>(op))
+    return false;
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    return leadsToProduct(operand, depth - 1);
+  });
+}
+
+namespace {
+/// Walks from the softmax towards the scores, one op a step.
+struct ScoreWalk {
+  AttentionMatch &match;
+  Trace &trace;
+  Value current;
+
+  bool isScaled() const { return match.scale != 1 || match.softcap != 0; }
+
+  /// c * tanh(f * x), the soft cap c of c * f * x.
+  LogicalResult takeCap(TanhOp tanh, double cap) {
+    if (match.softcap != 0 || match.scale != 1)
+      return trace.fail("PATTERN", tanh, "one soft cap outside of the scale",
+                        "a second factor");
+    if (!(cap > 0))
+      return trace.fail("PATTERN", tanh, "a positive soft cap",
+                        std::to_string(cap));
+    match.softcap = cap;
+    match.scale = cap;
+    current = stripCasts(tanh.getInput());
+    return success();
+  }
+
+  LogicalResult takeScale(const Scaled &scaled) {
+    if (auto tanh = stripCasts(scaled.x).getDefiningOp<TanhOp>())
+      return takeCap(tanh, scaled.factor);
+    match.scale *= scaled.factor;
+    current = stripCasts(scaled.x);
+    return success();
+  }
+
+  LogicalResult takeSum(AddOp add) {
+    if (isScaled())
+      return trace.fail("PATTERN", add, "the mask outside of scale and cap",
+                        "a sum inside");
+    for (unsigned i : {0u, 1u}) {
+      Value scores = add->getOperand(i);
+      if (!leadsToProduct(scores, 10))
+        continue;
+      if (!sameShape(scores, add))
+        return trace.fail("MASK", add, "a mask that broadcasts to the scores",
+                          "one that widens them");
+      match.added.push_back(other(add, i));
+      current = stripCasts(scores);
+      return success();
+    }
+    return trace.fail("PATTERN", add, "scores of a product and a mask",
+                      describe(add.getLhs()) + " and " +
+                          describe(add.getRhs()));
+  }
+
+  LogicalResult takeSelection(WhereOp where) {
+    if (isScaled() || match.visible)
+      return trace.fail("PATTERN", where,
+                        "one selection outside of scale and cap",
+                        "a second one");
+    for (bool kept : {true, false}) {
+      Value scores = kept ? where.getOnTrue() : where.getOnFalse();
+      auto hidden = getScalar(kept ? where.getOnFalse() : where.getOnTrue());
+      if (!hidden || !leadsToProduct(scores, 10))
+        continue;
+      if (!isHidden(*hidden, elementType(where.getResult())))
+        return trace.fail("MASK_UNPROVEN", where,
+                          "a mask value that hides any score",
+                          std::to_string(*hidden));
+      if (!sameShape(scores, where))
+        return trace.fail("MASK", where, "a mask that broadcasts to the scores",
+                          "one that widens them");
+      match.visible = where.getCondition();
+      match.visibleWhen = kept;
+      match.hidden = *hidden;
+      current = stripCasts(scores);
+      return success();
+    }
+    return trace.fail("PATTERN", where, "scores or a mask value",
+                      "two other values");
+  }
+
+  LogicalResult step() {
+    Operation *op = current.getDefiningOp();
+    if (auto scaled = getScaled(current))
+      return takeScale(*scaled);
+    if (auto add = dyn_cast_or_null<AddOp>(op))
+      return takeSum(add);
+    if (auto where = dyn_cast_or_null<WhereOp>(op))
+      return takeSelection(where);
+    return trace.fail("PATTERN", op, "a product of query and key",
+                      describe(current));
+  }
+};
+} // namespace
+
+/// The softmax behind casts and a guard where(is_nan(s), 0, s).
+static SoftmaxOp matchProbabilities(Value value, bool &guarded) {
+  value = stripCasts(value);
+  auto where = value.getDefiningOp<WhereOp>();
+  if (where) {
+    auto isNan = where.getCondition().getDefiningOp<IsNanOp>();
+    Value kept = stripCasts(where.getOnFalse());
+    if (!isNan || getScalar(where.getOnTrue()) != 0.0 ||
+        stripCasts(isNan.getInput()) != kept)
+      return {};
+    guarded = true;
+    value = kept;
+  }
+  return value.getDefiningOp<SoftmaxOp>();
+}
+
+FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
+  AttentionMatch match;
+  auto softmax = matchProbabilities(root.getLhs(), match.guarded);
+  if (!softmax)
+    return trace.fail("PATTERN", root, "a product of softmax and value",
+                      describe(root.getLhs()));
+  trace.step();
+  int64_t rank = getSymShape(softmax.getResult()).size();
+  if (softmax.getAxis() != rank - 1 || softmax.getLog())
+    return trace.fail("AXIS_NOT_LAST", softmax, "a softmax over the keys",
+                      "axis " + Twine(softmax.getAxis()));
+  if (root.getTransposeLhs())
+    return trace.fail("LAYOUT", root, "probabilities [.., rows, keys]",
+                      "a transpose of them");
+  ScoreWalk walk{match, trace, stripCasts(softmax.getInput())};
+  for (unsigned steps = 0; steps < 12; ++steps) {
+    if (auto scores = walk.current.getDefiningOp<MatmulOp>()) {
+      match.scores = scores;
+      return match;
+    }
+    trace.step();
+    if (failed(walk.step()))
+      return failure();
+  }
+  return trace.fail("PATTERN", softmax, "a product of query and key",
+                    "a longer chain");
+}

@@ -1,0 +1,151 @@
+//===- BatchSpellings.cpp - Axes merged for a product and split again -----===//
+//
+// Batched products over [batch * heads, ...] and transposes by way of a 3-D
+// shape are spelled with four axes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Patterns.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::raise;
+
+/// The group of axes of `pieces` that each axis of `whole` is split into, when
+/// `pieces` only splits axes of `whole`; else nullopt. A trailing axis of size
+/// 1 belongs to the group before it.
+static std::optional<SmallVector<SmallVector<int64_t>>>
+getSplit(const SymShape &whole, const SymShape &pieces) {
+  SmallVector<SmallVector<int64_t>> groups;
+  size_t next = 0;
+  for (const SymExpr &size : whole) {
+    SmallVector<int64_t> group;
+    SymExpr product = 1;
+    while (next < pieces.size() && (group.empty() || product != size)) {
+      product = product * pieces[next];
+      group.push_back(next++);
+    }
+    if (group.empty() || product != size)
+      return std::nullopt;
+    groups.push_back(group);
+  }
+  for (; next < pieces.size(); ++next) {
+    if (pieces[next] != SymExpr(1) || groups.empty())
+      return std::nullopt;
+    groups.back().push_back(next);
+  }
+  return groups;
+}
+
+namespace {
+/// reshape(transpose(x)) that splits axes -> transpose(reshape(x))
+struct SplitBeforeTranspose final : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto transpose = op.getInput().getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return rewriter.notifyMatchFailure(op, "input is no transpose");
+    SymShape whole = getSymShape(transpose.getResult()),
+             pieces = getSymShape(op.getResult());
+    if (pieces.size() <= whole.size())
+      return rewriter.notifyMatchFailure(op, "no axis is split");
+    auto groups = getSplit(whole, pieces);
+    if (!groups)
+      return rewriter.notifyMatchFailure(op, "axes are not only split");
+    // The shape before the transpose, and where each of its axes goes.
+    SmallVector<int64_t> source(whole.size()), place(pieces.size());
+    for (auto [to, from] : llvm::enumerate(transpose.getPerm()))
+      source[from] = to;
+    SymShape split;
+    for (int64_t to : source)
+      for (int64_t axis : (*groups)[to]) {
+        place[axis] = split.size();
+        split.push_back(pieces[axis]);
+      }
+    Value reshaped = ReshapeOp::create(
+        rewriter, op.getLoc(),
+        getTensorType(split, elementType(op.getResult())),
+        transpose.getInput());
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), reshaped, place);
+    return success();
+  }
+};
+
+/// matmul(reshape(a), reshape(b)) over merged batch axes
+///   -> reshape(matmul(a, b))
+struct UnmergeBatch final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// The four-dimensional value of which `value` merges the first two axes.
+  static Value getUnmerged(Value value) {
+    auto reshape = value.getDefiningOp<ReshapeOp>();
+    if (!reshape)
+      return {};
+    SymShape from = getSymShape(reshape.getInput()), to = getSymShape(value);
+    if (from.size() != 4 || to.size() != 3 || from[2] != to[1] ||
+        from[3] != to[2] || from[0] * from[1] != to[0])
+      return {};
+    return reshape.getInput();
+  }
+
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    Value a = getUnmerged(op.getLhs()), b = getUnmerged(op.getRhs());
+    if (!a || !b)
+      return rewriter.notifyMatchFailure(op, "batch axes are not merged");
+    SymShape left = getSymShape(a), right = getSymShape(b);
+    if (left[0] != right[0] || left[1] != right[1])
+      return rewriter.notifyMatchFailure(op, "batch axes merge differently");
+    SymShape result = getSymShape(op.getResult());
+    SymShape shape = {left[0], left[1], result[1], result[2]};
+    Value product = MatmulOp::create(
+        rewriter, op.getLoc(),
+        getTensorType(shape, elementType(op.getResult())), a, b,
+        op.getTransposeLhs(), op.getTransposeRhs());
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), product);
+    return success();
+  }
+};
+
+/// unary(reshape(x)), and reshape(x) with a scalar, where the reshape merges
+/// batch axes: the reshape goes behind, to meet the one that splits them.
+struct MergeBehind final : RewritePattern {
+  explicit MergeBehind(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!isa<MulOp, DivOp, CastOp, SoftmaxOp, TanhOp>(op))
+      return rewriter.notifyMatchFailure(op, "no unary op on attention scores");
+    Value result = op->getResult(0), x = op->getOperand(0);
+    if (isa<MulOp, DivOp>(op)) {
+      auto scaled = getScaled(result);
+      if (!scaled || scaled->x != x)
+        return rewriter.notifyMatchFailure(op, "no product with a scalar");
+    }
+    Value inner = UnmergeBatch::getUnmerged(x);
+    if (!inner || !x.hasOneUse() ||
+        !isa_and_nonnull<MatmulOp, MulOp, DivOp, CastOp, SoftmaxOp, TanhOp>(
+            inner.getDefiningOp()))
+      return rewriter.notifyMatchFailure(op, "input merges no product");
+    auto softmax = dyn_cast<SoftmaxOp>(op);
+    if (softmax && softmax.getAxis() != 2)
+      return rewriter.notifyMatchFailure(op, "softmax is not over the keys");
+    IRMapping map;
+    map.map(x, inner);
+    Operation *moved = rewriter.clone(*op, map);
+    moved->getResult(0).setType(
+        withElementType(inner.getType(), elementType(result)));
+    if (softmax)
+      cast<SoftmaxOp>(moved).setAxis(3);
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, result.getType(),
+                                           moved->getResult(0));
+    return success();
+  }
+};
+} // namespace
+
+void raise::populateBatchSpellings(RewritePatternSet &patterns) {
+  patterns.add<SplitBeforeTranspose, UnmergeBatch, MergeBehind>(
+      patterns.getContext());
+}

@@ -1,0 +1,189 @@
+//===- MaskCases.cpp - Sizes and contents to evaluate a mask for ----------===//
+
+#include "MaskCases.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::raise;
+
+std::optional<int64_t> raise::evaluate(const SymExpr &expr,
+                                       const Sizes &sizes) {
+  return expr.evaluate([&](std::string_view name) -> std::optional<int64_t> {
+    auto it = sizes.find(std::string(name));
+    return it == sizes.end() ? std::nullopt
+                             : std::optional<int64_t>(it->second);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+/// Numbers beyond this are no window: minima, maxima, ends of slices.
+static constexpr int64_t kLargestWindow = 1 << 19;
+
+static void noteNumber(double value, MaskSources &sources) {
+  double size = std::abs(value);
+  if (size == std::floor(size) && size <= kLargestWindow)
+    sources.largest = std::max(sources.largest, static_cast<int64_t>(size));
+}
+
+static void noteExpr(const SymExpr &expr, MaskSources &sources) {
+  for (const std::string &symbol : expr.symbols())
+    sources.symbols.insert(symbol);
+  for (auto &[monomial, coefficient] : expr.polynomial())
+    if (monomial.empty())
+      noteNumber(coefficient, sources);
+}
+
+static void noteAttr(Attribute attr, MaskSources &sources) {
+  if (auto text = dyn_cast<StringAttr>(attr))
+    noteExpr(getExpr(text), sources);
+  if (auto array = dyn_cast<ArrayAttr>(attr))
+    for (Attribute element : array)
+      noteAttr(element, sources);
+}
+
+static void noteType(Type type, MaskSources &sources) {
+  for (const SymExpr &size : getSymShape(type))
+    for (const std::string &symbol : size.symbols())
+      sources.symbols.insert(symbol);
+}
+
+FailureOr<MaskSources> raise::findSources(Value mask, std::string &reason) {
+  MaskSources sources;
+  SetVector<Value> work;
+  work.insert(mask);
+  for (size_t i = 0; i < work.size(); ++i) {
+    Value value = work[i];
+    noteType(value.getType(), sources);
+    Operation *op = value.getDefiningOp();
+    if (!op) {
+      if (getSymShape(value).size() > 2) {
+        reason = "it reads an argument of more than two axes";
+        return failure();
+      }
+      sources.arguments.insert(value);
+      continue;
+    }
+    if (isa<MatmulOp, AttentionOp, SoftmaxOp>(op) || work.size() > 400) {
+      reason = "it is computed from " + describe(op);
+      return failure();
+    }
+    if (auto scalar = getScalar(value))
+      noteNumber(*scalar, sources);
+    for (NamedAttribute attr : op->getAttrs())
+      noteAttr(attr.getValue(), sources);
+    for (Value operand : op->getOperands())
+      work.insert(operand);
+  }
+  return sources;
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct SizeChooser {
+  const MaskSources &sources;
+  const ScoreSizes &scores;
+  std::set<std::string> symbols, past, rows;
+
+  SizeChooser(const MaskSources &sources, const ScoreSizes &scores)
+      : sources(sources), scores(scores), symbols(sources.symbols) {
+    for (const SymExpr &e : {scores.batch, scores.rows, scores.keys})
+      for (const std::string &symbol : e.symbols())
+        symbols.insert(symbol);
+    rows = scores.rows.symbols();
+    // What the keys have beyond the rows may be nothing.
+    for (const std::string &symbol : scores.keys.symbols())
+      if (!rows.count(symbol) && !scores.batch.symbols().count(symbol))
+        past.insert(symbol);
+  }
+
+  Sizes base(unsigned turn) const {
+    static constexpr int64_t kValues[] = {2, 5, 3, 7, 4};
+    Sizes sizes;
+    unsigned i = turn;
+    for (const std::string &symbol : symbols)
+      sizes[symbol] = kValues[i++ % 5];
+    return sizes;
+  }
+
+  /// Keys that are a symbol of their own count the past and the rows.
+  void add(std::vector<Sizes> &all, Sizes sizes) const {
+    auto keys = scores.keys.asSymbol();
+    auto count = evaluate(scores.rows, sizes);
+    if (keys && past.count(*keys) && count)
+      sizes[*keys] += *count;
+    all.push_back(std::move(sizes));
+  }
+
+  static void set(Sizes &sizes, const std::set<std::string> &names,
+                  int64_t value) {
+    for (const std::string &name : names)
+      sizes[name] = value;
+  }
+};
+} // namespace
+
+FailureOr<std::vector<Sizes>> raise::chooseSizes(const MaskSources &sources,
+                                                 const ScoreSizes &scores,
+                                                 std::string &reason) {
+  SizeChooser chooser(sources, scores);
+  std::vector<Sizes> all;
+  // More keys than any number in the graph comes first: it shows windows.
+  int64_t beyond = sources.largest + 3;
+  bool squared = chooser.past.empty();
+  if (!chooser.symbols.empty()) {
+    if (beyond > (squared ? 1500 : kLargestWindow)) {
+      reason = "it holds the number " + std::to_string(sources.largest) +
+               ", too large to evaluate beyond";
+      return failure();
+    }
+    Sizes sizes = chooser.base(0);
+    SizeChooser::set(sizes, scores.batch.symbols(), 1);
+    SizeChooser::set(sizes, chooser.rows, 3);
+    SizeChooser::set(sizes, squared ? chooser.rows : chooser.past, beyond);
+    chooser.add(all, sizes);
+  }
+  chooser.add(all, chooser.base(0));
+  if (chooser.symbols.empty())
+    return all;
+  chooser.add(all, chooser.base(2));
+  chooser.add(all, chooser.base(3));
+  Sizes ones = chooser.base(0), fresh = chooser.base(1), decode = chooser.base(4);
+  SizeChooser::set(ones, chooser.symbols, 1);
+  SizeChooser::set(fresh, chooser.past, 0);
+  SizeChooser::set(decode, chooser.rows, 1);
+  for (const Sizes &sizes : {ones, fresh, decode})
+    chooser.add(all, sizes);
+  return all;
+}
+
+//===----------------------------------------------------------------------===//
+// Contents
+//===----------------------------------------------------------------------===//
+
+eval::Tensor raise::makeContents(Value argument, const Sizes &sizes,
+                                 unsigned kind, std::mt19937 &random) {
+  std::vector<int64_t> shape;
+  for (const SymExpr &size : getSymShape(argument))
+    shape.push_back(evaluate(size, sizes).value_or(0));
+  eval::Tensor tensor(elementType(argument), shape);
+  int64_t columns = shape.empty() ? 1 : shape.back();
+  std::vector<int64_t> firsts;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    int64_t row = i / columns, column = i % columns;
+    if (column == 0)
+      firsts.push_back(random() % (columns + 1));
+    bool seen = kind == 0 || (kind == 1 && column >= firsts[row]) ||
+                (kind == 2 && random() % 2) ||
+                (kind == 3 && row != 0 && random() % 3);
+    tensor.set(i, seen ? 1 : 0);
+  }
+  return tensor;
+}

@@ -1,0 +1,133 @@
+//===- Passes.cpp - The passes that apply patterns, and their order -------===//
+
+#include "fusion/Raise/Passes.h"
+#include "Patterns.h"
+
+#include "mlir/IR/Remarks.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_CANONICALIZESPELLINGS
+#define GEN_PASS_DEF_RAISENORMS
+#define GEN_PASS_DEF_RAISEACTIVATIONS
+#define GEN_PASS_DEF_RAISEROTATIONS
+#define GEN_PASS_DEF_RAISEATTENTION
+#include "fusion/Raise/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+LogicalResult raise::apply(Operation *root, RewritePatternSet &&patterns) {
+  GreedyRewriteConfig config;
+  config.setUseTopDownTraversal(true).setRegionSimplificationLevel(
+      GreedySimplifyRegionLevel::Disabled);
+  return applyPatternsGreedily(root, std::move(patterns), config);
+}
+
+void raise::reportMatch(StringRef pattern, Location loc) {
+  remark::passed(loc, remark::RemarkOpts::name(pattern).category("raise"))
+      << remark::metric("node", nodeName(loc));
+}
+
+namespace {
+/// Applies one or more sets of patterns, each to its fixed point.
+template <typename Pass, typename... Populate>
+void run(Pass &pass, Populate... populate) {
+  auto applyOne = [&](auto add) {
+    RewritePatternSet patterns(&pass.getContext());
+    add(patterns);
+    return succeeded(raise::apply(pass.getOperation(), std::move(patterns)));
+  };
+  if (!(applyOne(populate) && ...))
+    pass.getOperation()->emitError(
+        "the patterns of '" + pass.getArgument() + "' did not converge");
+}
+
+struct CanonicalizeSpellings final
+    : fusion::impl::CanonicalizeSpellingsBase<CanonicalizeSpellings> {
+  void runOnOperation() override {
+    run(*this, [](RewritePatternSet &patterns) {
+      raise::populateArithmeticSpellings(patterns);
+      raise::populateViewSpellings(patterns);
+      raise::populateBatchSpellings(patterns);
+      raise::populateDialectCanonicalizations(patterns);
+    });
+  }
+};
+
+struct RaiseNorms final : fusion::impl::RaiseNormsBase<RaiseNorms> {
+  void runOnOperation() override {
+    // A factor is a norm's weight before the norm's input is looked at.
+    run(
+        *this,
+        [](RewritePatternSet &patterns) {
+          raise::populateRmsNorm(patterns);
+          raise::populateNormCasts(patterns);
+        },
+        [](RewritePatternSet &patterns) {
+          raise::populateLayerNorm(patterns);
+          raise::populateNormCasts(patterns);
+        });
+  }
+};
+
+struct RaiseActivations final
+    : fusion::impl::RaiseActivationsBase<RaiseActivations> {
+  void runOnOperation() override {
+    run(*this, [](RewritePatternSet &patterns) {
+      raise::populateSilu(patterns);
+      raise::populateGelu(patterns);
+    });
+  }
+};
+
+struct RaiseRotations final : fusion::impl::RaiseRotationsBase<RaiseRotations> {
+  void runOnOperation() override {
+    run(*this, [](RewritePatternSet &patterns) {
+      raise::populateRopeHalf(patterns);
+      raise::populateRopeInterleaved(patterns);
+      raise::populateRopeAround(patterns);
+    });
+  }
+};
+
+struct RaiseAttention final : fusion::impl::RaiseAttentionBase<RaiseAttention> {
+  void runOnOperation() override {
+    run(
+        *this,
+        [](RewritePatternSet &patterns) { raise::populateAttention(patterns); },
+        [](RewritePatternSet &patterns) {
+          raise::populateAttentionOperands(patterns);
+          raise::populateDialectCanonicalizations(patterns);
+        });
+  }
+};
+} // namespace
+
+void fusion::buildRaisePipeline(OpPassManager &manager,
+                                const RaiseOptions &options) {
+  OpPassManager &function = manager.nest<func::FuncOp>();
+  function.addPass(createCSEPass());
+  function.addPass(createCanonicalizeSpellings());
+  function.addPass(createCSEPass());
+  function.addPass(createRaiseNorms());
+  function.addPass(createRaiseActivations());
+  function.addPass(createRaiseRotations());
+  function.addPass(createRaiseAttention());
+  function.addPass(createRaiseAppends());
+  if (options.proveMasks)
+    function.addPass(createProveMasks());
+  function.addPass(createCanonicalizeSpellings());
+  function.addPass(createCSEPass());
+  function.addPass(createVerifyRaised());
+}
+
+void fusion::registerRaisePipeline() {
+  PassPipelineRegistration<RaiseOptions>(
+      "fusion-raise", "decomposed sub-graphs become semantic ops",
+      buildRaisePipeline);
+}

@@ -1,0 +1,38 @@
+//===- Patterns.h - The patterns of the Raise phase -------------*- C++ -*-===//
+
+#ifndef FUSION_LIB_RAISE_PATTERNS_H
+#define FUSION_LIB_RAISE_PATTERNS_H
+
+#include "Matchers.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fusion::raise {
+
+void populateArithmeticSpellings(mlir::RewritePatternSet &patterns);
+void populateViewSpellings(mlir::RewritePatternSet &patterns);
+void populateBatchSpellings(mlir::RewritePatternSet &patterns);
+/// The dialect's own canonicalisation of views and products.
+void populateDialectCanonicalizations(mlir::RewritePatternSet &patterns);
+
+void populateRmsNorm(mlir::RewritePatternSet &patterns);
+void populateLayerNorm(mlir::RewritePatternSet &patterns);
+void populateNormCasts(mlir::RewritePatternSet &patterns);
+void populateSilu(mlir::RewritePatternSet &patterns);
+void populateGelu(mlir::RewritePatternSet &patterns);
+void populateRopeHalf(mlir::RewritePatternSet &patterns);
+void populateRopeInterleaved(mlir::RewritePatternSet &patterns);
+void populateRopeAround(mlir::RewritePatternSet &patterns);
+void populateAttention(mlir::RewritePatternSet &patterns);
+void populateAttentionOperands(mlir::RewritePatternSet &patterns);
+
+/// Applies patterns to a fixed point, with the settings that all passes share.
+llvm::LogicalResult apply(mlir::Operation *root,
+                          mlir::RewritePatternSet &&patterns);
+
+/// A remark that a pattern matched.
+void reportMatch(llvm::StringRef pattern, mlir::Location loc);
+
+} // namespace fusion::raise
+
+#endif // FUSION_LIB_RAISE_PATTERNS_H

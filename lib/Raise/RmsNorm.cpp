@@ -1,0 +1,195 @@
+//===- RmsNorm.cpp - Root-mean-square norms -------------------------------===//
+//
+//   x * rsqrt(mean(x^2) + epsilon)            any side, any cast to fp32
+//   ... * w                                   any side, cast before or after
+//
+// Each factor is a pattern of its own, so that every order of casts and
+// operands is found without a list of them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RmsNorm.h"
+#include "Patterns.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::raise;
+
+//===----------------------------------------------------------------------===//
+// The core
+//===----------------------------------------------------------------------===//
+
+/// The value v of which `value` is the reciprocal square root.
+static Value getReciprocalRoot(Value value) {
+  if (auto rsqrt = value.getDefiningOp<RsqrtOp>())
+    return rsqrt.getInput();
+  if (auto reciprocal = value.getDefiningOp<ReciprocalOp>())
+    if (auto sqrt = reciprocal.getInput().getDefiningOp<SqrtOp>())
+      return sqrt.getInput();
+  if (auto pow = value.getDefiningOp<PowOp>())
+    if (getScalar(pow.getRhs()) == -0.5 && pow.getLhs().getType() == pow.getType())
+      return pow.getLhs();
+  return {};
+}
+
+/// The value v of which `value` is the square root.
+static Value getRoot(Value value) {
+  if (auto sqrt = value.getDefiningOp<SqrtOp>())
+    return sqrt.getInput();
+  if (auto pow = value.getDefiningOp<PowOp>())
+    if (getScalar(pow.getRhs()) == 0.5 && pow.getLhs().getType() == pow.getType())
+      return pow.getLhs();
+  return {};
+}
+
+/// mean(x^2) over the last axis: the squared value.
+static FailureOr<Value> matchMeanSquare(Value value, Trace &trace) {
+  Operation *op = value.getDefiningOp();
+  Value sum = value;
+  double factor = 1;
+  if (auto scaled = getScaled(value)) {
+    sum = scaled->x;
+    factor = scaled->factor;
+  }
+  ArrayRef<int64_t> axes;
+  bool keepdims = false;
+  Value reduced;
+  if (auto mean = sum.getDefiningOp<ReduceMeanOp>(); mean && factor == 1) {
+    axes = mean.getAxes(), keepdims = mean.getKeepdims();
+    reduced = mean.getInput();
+  } else if (auto total = sum.getDefiningOp<ReduceSumOp>()) {
+    axes = total.getAxes(), keepdims = total.getKeepdims();
+    reduced = total.getInput();
+    if (!isNear(factor * lastSize(reduced), 1, 1e-6))
+      return trace.fail("AXIS_NOT_LAST", total,
+                        "a sum divided by the size of the last axis",
+                        "a factor of " + Twine(std::to_string(factor)));
+  } else {
+    return trace.fail("PATTERN", op, "a mean of squares", describe(sum));
+  }
+  trace.step();
+  int64_t last = getSymShape(reduced).size() - 1;
+  if (axes != ArrayRef<int64_t>(last))
+    return trace.fail("AXIS_NOT_LAST", sum.getDefiningOp(),
+                      "a mean over axis " + Twine(last) + " only",
+                      axes.empty() ? Twine("no axis")
+                                   : "axis " + Twine(axes.front()) + " of " +
+                                         Twine(axes.size()));
+  if (!keepdims)
+    return trace.fail("AXIS_NOT_LAST", sum.getDefiningOp(),
+                      "a mean that keeps its axis", "keepdims = 0");
+  trace.step();
+  Value square = stripCasts(reduced);
+  auto squared = square.getDefiningOp<SquareOp>();
+  if (!squared)
+    return trace.fail("PATTERN", square.getDefiningOp(), "a square",
+                      describe(square));
+  trace.step();
+  return squared.getInput();
+}
+
+/// mean(x^2) + epsilon: x and epsilon.
+static FailureOr<RmsNormMatch> matchVariance(Value value, Trace &trace) {
+  value = stripCasts(value);
+  auto add = value.getDefiningOp<AddOp>();
+  if (!add)
+    return trace.fail("PATTERN", value.getDefiningOp(),
+                      "epsilon added inside the root", describe(value));
+  trace.step();
+  for (unsigned i : {0u, 1u}) {
+    auto epsilon = getScalar(other(add, i));
+    if (!epsilon)
+      continue;
+    trace.step();
+    if (*epsilon < 0 || add->getOperand(i).getType() != add.getType())
+      return trace.fail("EPS_NOT_CONST", add, "a scalar epsilon of 0 or more",
+                        std::to_string(*epsilon));
+    auto x = matchMeanSquare(stripCasts(add->getOperand(i)), trace);
+    if (failed(x))
+      return failure();
+    return RmsNormMatch{*x, *epsilon};
+  }
+  return trace.fail("EPS_NOT_CONST", add, "a constant epsilon",
+                    describe(add.getLhs()) + " and " + describe(add.getRhs()));
+}
+
+FailureOr<RmsNormMatch> raise::matchRmsNorm(Operation *root, Trace &trace) {
+  for (unsigned i : {0u, 1u}) {
+    if (isa<DivOp>(root) && i == 1)
+      break;
+    if (!isa<MulOp, DivOp>(root))
+      break;
+    Value scale = stripCasts(other(root, i));
+    Value variance =
+        isa<DivOp>(root) ? getRoot(scale) : getReciprocalRoot(scale);
+    if (!variance)
+      continue;
+    trace.step();
+    auto match = matchVariance(variance, trace);
+    if (failed(match))
+      return failure();
+    Value x = stripWidening(root->getOperand(i));
+    if (x != stripWidening(match->x))
+      return trace.fail("PATTERN", root, "a product with the squared value, " +
+                                             Twine(describe(match->x)),
+                        describe(x));
+    if (!sameShape(x, root->getResult(0)))
+      return trace.fail("PATTERN", root, "a product of the input's shape",
+                        "a wider one");
+    if (floatBits(root->getResult(0)) > 32)
+      return trace.fail("CAST_ORDER", root, "a norm computed in fp32",
+                        "fp64");
+    return RmsNormMatch{x, match->epsilon};
+  }
+  return trace.fail("PATTERN", root, "a product with a reciprocal root",
+                    "none");
+}
+
+namespace {
+/// x * rsqrt(mean(x^2) + epsilon) -> rms_norm(x)
+template <typename OpTy> struct RaiseRmsNorm final : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    Trace trace;
+    auto match = matchRmsNorm(op, trace);
+    if (failed(match))
+      return rewriter.notifyMatchFailure(op, trace.reason());
+    reportMatch("rms_norm", op.getLoc());
+    rewriter.replaceOpWithNewOp<RmsNormOp>(
+        op, op.getType(), match->x, Value(),
+        rewriter.getF32FloatAttr(match->epsilon), false);
+    return success();
+  }
+};
+
+/// rms_norm(x) * w -> rms_norm(x, w). A normalised value that was rounded to
+/// 16 bits before the product stays so in strict numerics.
+struct AbsorbWeight final : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    for (unsigned i : {0u, 1u}) {
+      auto norm = op->getOperand(i).getDefiningOp<RmsNormOp>();
+      if (!norm || norm.getWeight())
+        continue;
+      Value weight = other(op, i);
+      if (norm.getType() != op.getType())
+        return rewriter.notifyMatchFailure(op, "the factor widens the result");
+      if (!isVectorAlongLast(weight, norm))
+        return rewriter.notifyMatchFailure(
+            op, "the factor is no vector along the last axis");
+      rewriter.replaceOpWithNewOp<RmsNormOp>(
+          op, op.getType(), norm.getInput(), weight, norm.getEpsilonAttr(),
+          floatBits(norm) < 32);
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no factor is a norm without weight");
+  }
+};
+} // namespace
+
+void raise::populateRmsNorm(RewritePatternSet &patterns) {
+  patterns.add<RaiseRmsNorm<MulOp>, RaiseRmsNorm<DivOp>, AbsorbWeight>(
+      patterns.getContext());
+}

@@ -1,0 +1,37 @@
+//===- Rope.h - The algebra of rotary embeddings ----------------*- C++ -*-===//
+//
+//   x * cos + rotate(x) * sin
+//
+// where rotate is (-b, a) of the halves (a, b) of x, or of its even and odd
+// elements; and the same spelled by pairs: (a*cos - b*sin, b*cos + a*sin).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_LIB_RAISE_ROPE_H
+#define FUSION_LIB_RAISE_ROPE_H
+
+#include "Matchers.h"
+
+namespace fusion::raise {
+
+struct RopeMatch {
+  Part x;
+  mlir::Value cos, sin;
+  bool interleaved;
+};
+
+/// `root` is the sum x * cos + rotate(x) * sin.
+mlir::FailureOr<RopeMatch> matchRopeSum(AddOp root, Trace &trace);
+
+/// `first` and `second` are the rotated elements of each pair, and
+/// `interleaved` says where they go.
+mlir::FailureOr<RopeMatch> matchRopePairs(mlir::Value first, mlir::Value second,
+                                          bool interleaved, Trace &trace);
+
+/// Tables must broadcast to x and be as wide as it, or half as wide.
+llvm::LogicalResult checkTable(mlir::Value table, const Part &x,
+                               mlir::Operation *at, Trace &trace);
+
+} // namespace fusion::raise
+
+#endif // FUSION_LIB_RAISE_ROPE_H

@@ -1,0 +1,158 @@
+//===- VerifyRaised.cpp - What was left decomposed, and why ---------------===//
+//
+// Tries each leftover against the pattern that it could belong to and says
+// where matching stopped.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Attention.h"
+#include "Gelu.h"
+#include "Patterns.h"
+#include "RmsNorm.h"
+#include "Rope.h"
+
+#include "fusion/Raise/Passes.h"
+
+#include "mlir/IR/Remarks.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_VERIFYRAISED
+#include "fusion/Raise/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::raise;
+
+static void report(StringRef pattern, Operation *leftover,
+                   const Mismatch &mismatch) {
+  // Materialised here: the in-flight remark keeps references only.
+  std::string node = nodeName(leftover->getLoc()), at = describe(mismatch.at),
+              code = mismatch.code.str();
+  remark::missed(leftover->getLoc(),
+                 remark::RemarkOpts::name(pattern).category("raise"))
+      << "almost matched"
+      << remark::metric("reason", code) << remark::metric("node", node)
+      << remark::metric("stopped", at)
+      << remark::metric("expected", mismatch.expected)
+      << remark::metric("found", mismatch.found);
+}
+
+/// The users of `value` behind casts.
+static SmallVector<Operation *> usersBehindCasts(Value value) {
+  SmallVector<Operation *> users;
+  for (Operation *user : value.getUsers()) {
+    if (isa<CastOp>(user))
+      llvm::append_range(users, usersBehindCasts(user->getResult(0)));
+    else
+      users.push_back(user);
+  }
+  return users;
+}
+
+namespace {
+/// The furthest of several attempts on one leftover.
+struct Attempts {
+  Trace best;
+  void take(const Trace &trace) {
+    if (trace.mismatch() && (!best.mismatch() || trace.depth() >= best.depth()))
+      best = trace;
+  }
+  void report(StringRef pattern, Operation *leftover) {
+    if (best.mismatch())
+      ::report(pattern, leftover, *best.mismatch());
+  }
+};
+
+struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
+  static void visitRoot(Operation *root) {
+    Attempts attempts;
+    for (Operation *user : usersBehindCasts(root->getResult(0))) {
+      if (!isa<MulOp, DivOp>(user))
+        continue;
+      Trace trace;
+      if (failed(matchRmsNorm(user, trace)))
+        attempts.take(trace);
+    }
+    attempts.report("rms_norm", root);
+  }
+
+  static void visitSoftmax(SoftmaxOp softmax) {
+    Attempts attempts;
+    SmallVector<Operation *> users = usersBehindCasts(softmax.getResult());
+    for (size_t i = 0; i < users.size(); ++i) {
+      if (isa<WhereOp>(users[i]))
+        llvm::append_range(users, usersBehindCasts(users[i]->getResult(0)));
+      auto product = dyn_cast<MatmulOp>(users[i]);
+      Trace trace;
+      if (product && failed(matchAttention(product, trace)))
+        attempts.take(trace);
+    }
+    if (!attempts.best.mismatch()) {
+      Trace trace;
+      (void)trace.fail("PATTERN", softmax, "a product with the value",
+                       users.empty() ? std::string("no user")
+                                     : describe(users.front()));
+      attempts.take(trace);
+    }
+    attempts.report("attention", softmax);
+  }
+
+  static void visitActivation(Operation *op) {
+    Attempts attempts;
+    SmallVector<Operation *> users = usersBehindCasts(op->getResult(0));
+    for (size_t i = 0; i < users.size() && i < 16; ++i) {
+      if (!isa<AddOp, MulOp, DivOp>(users[i]))
+        continue;
+      Trace trace;
+      if (failed(matchGelu(users[i], trace)))
+        attempts.take(trace);
+      llvm::append_range(users, usersBehindCasts(users[i]->getResult(0)));
+    }
+    attempts.report("gelu", op);
+  }
+
+  static void visitSigmoid(SigmoidOp op) {
+    Trace trace;
+    (void)trace.fail("PATTERN", op, "a product of sigmoid(alpha * x) with x",
+                     "another use");
+    report("silu", op, *trace.mismatch());
+  }
+
+  /// Only what looks like a rotation: a product with a concat of a negation.
+  static void visitConcat(ConcatOp concat) {
+    if (concat.getInputs().size() != 2 ||
+        !llvm::any_of(concat.getInputs(), [](Value input) {
+          return input.getDefiningOp<NegOp>();
+        }))
+      return;
+    Attempts attempts;
+    for (Operation *product : concat->getUsers()) {
+      if (!isa<MulOp>(product))
+        continue;
+      for (Operation *sum : usersBehindCasts(product->getResult(0))) {
+        Trace trace;
+        auto add = dyn_cast<AddOp>(sum);
+        if (add && failed(matchRopeSum(add, trace)))
+          attempts.take(trace);
+      }
+    }
+    attempts.report("rope", concat);
+  }
+
+  void runOnOperation() override {
+    getOperation().walk([](Operation *op) {
+      if (isa<SqrtOp, RsqrtOp>(op))
+        visitRoot(op);
+      else if (auto softmax = dyn_cast<SoftmaxOp>(op))
+        visitSoftmax(softmax);
+      else if (isa<ErfOp, TanhOp>(op))
+        visitActivation(op);
+      else if (auto sigmoid = dyn_cast<SigmoidOp>(op))
+        visitSigmoid(sigmoid);
+      else if (auto concat = dyn_cast<ConcatOp>(op))
+        visitConcat(concat);
+    });
+  }
+};
+} // namespace
