@@ -108,8 +108,8 @@ struct DivByLogistic final : OpRewritePattern<DivOp> {
     Value x = ReciprocalSpelling::getSigmoidArgument(op.getRhs());
     if (!x)
       return rewriter.notifyMatchFailure(op, "divisor is no 1 + exp(-x)");
-    Value sigmoid = SigmoidOp::create(rewriter, op.getLoc(),
-                                      op.getRhs().getType(), x);
+    Value sigmoid =
+        SigmoidOp::create(rewriter, op.getLoc(), op.getRhs().getType(), x);
     rewriter.replaceOpWithNewOp<MulOp>(op, op.getType(), op.getLhs(), sigmoid);
     return success();
   }

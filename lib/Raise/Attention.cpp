@@ -57,8 +57,8 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
     size_t rank = q.size();
     if ((rank != 3 && rank != 4) || k.size() != rank || v.size() != rank)
       return trace.fail("LAYOUT", scores, "query, key and value of four axes",
-                        "ranks " + Twine(rank) + ", " + Twine(k.size()) +
-                            ", " + Twine(v.size()));
+                        "ranks " + Twine(rank) + ", " + Twine(k.size()) + ", " +
+                            Twine(v.size()));
     if (k[0] != q[0] || v[0] != q[0])
       return trace.fail("LAYOUT", scores, "one batch size",
                         q[0].str() + ", " + k[0].str() + ", " + v[0].str());
@@ -94,8 +94,8 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
     }
     auto type = RankedTensorType::get({}, elementType(sum));
     Attribute value = FloatAttr::get(elementType(sum), match.hidden);
-    Value hidden = ConstantOp::create(builder, loc,
-                                      DenseElementsAttr::get(type, value));
+    Value hidden =
+        ConstantOp::create(builder, loc, DenseElementsAttr::get(type, value));
     return match.visibleWhen
                ? WhereOp::create(builder, loc, visible, sum, hidden)
                : WhereOp::create(builder, loc, visible, hidden, sum);
@@ -131,7 +131,7 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
     Value result = AttentionOp::create(
         rewriter, loc, getTensorType(shape, elementType(op.getResult())), q, k,
         v, bias, Value(), Value(), rewriter.getF32FloatAttr(match->scale),
-        rewriter.getF32FloatAttr(match->softcap), false,
+        rewriter.getF32FloatAttr(match->softcap), UnitAttr(),
         rewriter.getStringAttr("0"), rewriter.getI64IntegerAttr(-1),
         rewriter.getI64IntegerAttr(-1),
         rewriter.getStringAttr(maskedRows(*match)));

@@ -12,13 +12,13 @@
 namespace fusion::raise {
 
 struct AttentionMatch {
-  MatmulOp scores;                     ///< q k^T
+  MatmulOp scores; ///< q k^T
   double scale = 1, softcap = 0;
   llvm::SmallVector<mlir::Value> added; ///< float masks and biases
-  mlir::Value visible;                 ///< i1: scores are kept where...
-  bool visibleWhen = true;             ///< ... it has this value
-  double hidden = 0;                   ///< the score of the others
-  bool guarded = false;                ///< NaN rows give zeros
+  mlir::Value visible;                  ///< i1: scores are kept where...
+  bool visibleWhen = true;              ///< ... it has this value
+  double hidden = 0;                    ///< the score of the others
+  bool guarded = false;                 ///< NaN rows give zeros
 };
 
 /// `root` is the product of the probabilities with v.

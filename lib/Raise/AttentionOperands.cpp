@@ -24,8 +24,8 @@ static Value rebuild(OpBuilder &builder, Operation *view, Value input) {
         builder, view->getLoc(),
         withElementType(input.getType(), elementType(cast.getResult())), input,
         cast.getNoSaturate());
-  return ReshapeOp::create(builder, view->getLoc(), view->getResult(0).getType(),
-                           input);
+  return ReshapeOp::create(builder, view->getLoc(),
+                           view->getResult(0).getType(), input);
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,9 +148,9 @@ static Value peelRepeat(OpBuilder &builder, Value value, int64_t axis) {
   if (auto repeat = getRepeat(value, axis)) {
     if (getSymShape(repeat->source) == repeat->shape)
       return repeat->source;
-    return ReshapeOp::create(
-        builder, value.getLoc(),
-        getTensorType(repeat->shape, elementType(value)), repeat->source);
+    return ReshapeOp::create(builder, value.getLoc(),
+                             getTensorType(repeat->shape, elementType(value)),
+                             repeat->source);
   }
   Operation *op = value.getDefiningOp();
   if (auto transpose = dyn_cast<TransposeOp>(op))
@@ -181,8 +181,8 @@ struct ExpandedBias final : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op,
                                 PatternRewriter &rewriter) const override {
-    auto expand = op.getBias() ? op.getBias().getDefiningOp<ExpandOp>()
-                               : nullptr;
+    auto expand =
+        op.getBias() ? op.getBias().getDefiningOp<ExpandOp>() : nullptr;
     if (!expand || getSymShape(expand.getInput()).size() != 4)
       return rewriter.notifyMatchFailure(op, "bias is no expand of four axes");
     rewriter.modifyOpInPlace(

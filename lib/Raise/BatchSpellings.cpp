@@ -7,6 +7,8 @@
 
 #include "Patterns.h"
 
+#include "mlir/IR/IRMapping.h"
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::raise;
@@ -63,10 +65,10 @@ struct SplitBeforeTranspose final : OpRewritePattern<ReshapeOp> {
         place[axis] = split.size();
         split.push_back(pieces[axis]);
       }
-    Value reshaped = ReshapeOp::create(
-        rewriter, op.getLoc(),
-        getTensorType(split, elementType(op.getResult())),
-        transpose.getInput());
+    Value reshaped =
+        ReshapeOp::create(rewriter, op.getLoc(),
+                          getTensorType(split, elementType(op.getResult())),
+                          transpose.getInput());
     rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), reshaped, place);
     return success();
   }
@@ -99,10 +101,10 @@ struct UnmergeBatch final : OpRewritePattern<MatmulOp> {
       return rewriter.notifyMatchFailure(op, "batch axes merge differently");
     SymShape result = getSymShape(op.getResult());
     SymShape shape = {left[0], left[1], result[1], result[2]};
-    Value product = MatmulOp::create(
-        rewriter, op.getLoc(),
-        getTensorType(shape, elementType(op.getResult())), a, b,
-        op.getTransposeLhs(), op.getTransposeRhs());
+    Value product =
+        MatmulOp::create(rewriter, op.getLoc(),
+                         getTensorType(shape, elementType(op.getResult())), a,
+                         b, op.getTransposeLhs(), op.getTransposeRhs());
     rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), product);
     return success();
   }

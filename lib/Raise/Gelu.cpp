@@ -69,8 +69,8 @@ FailureOr<GeluMatch> raise::matchGelu(Operation *root, Trace &trace) {
       continue;
     trace.step();
     auto outer = getPolynomial(result, x, function->getResult(0));
-    if (!outer || !isPolynomial(*outer, {{{1, 0}, 0.5}, {{1, 1}, 0.5}},
-                                tolerance))
+    if (!outer ||
+        !isPolynomial(*outer, {{{1, 0}, 0.5}, {{1, 1}, 0.5}}, tolerance))
       return trace.fail("PATTERN", root, "x/2 + x*t/2",
                         "another function of x and t");
     if (elementType(x) != elementType(result))
@@ -84,7 +84,8 @@ FailureOr<GeluMatch> raise::matchGelu(Operation *root, Trace &trace) {
 }
 
 namespace {
-template <typename OpTy> struct RaiseGelu final : OpRewritePattern<OpTy> {
+template <typename OpTy>
+struct RaiseGelu final : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpTy op,
                                 PatternRewriter &rewriter) const override {

@@ -155,7 +155,8 @@ FailureOr<std::vector<Sizes>> raise::chooseSizes(const MaskSources &sources,
     return all;
   chooser.add(all, chooser.base(2));
   chooser.add(all, chooser.base(3));
-  Sizes ones = chooser.base(0), fresh = chooser.base(1), decode = chooser.base(4);
+  Sizes ones = chooser.base(0), fresh = chooser.base(1),
+        decode = chooser.base(4);
   SizeChooser::set(ones, chooser.symbols, 1);
   SizeChooser::set(fresh, chooser.past, 0);
   SizeChooser::set(decode, chooser.rows, 1);

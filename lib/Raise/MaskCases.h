@@ -21,8 +21,7 @@ struct MaskSources {
   int64_t largest = 0;
 };
 /// Fails where the mask reads what cannot be evaluated or made up.
-mlir::FailureOr<MaskSources> findSources(mlir::Value mask,
-                                         std::string &reason);
+mlir::FailureOr<MaskSources> findSources(mlir::Value mask, std::string &reason);
 
 using Sizes = std::map<std::string, int64_t>;
 /// Several values for the symbols: all different, all 1, without a past, one

@@ -53,8 +53,8 @@ struct Evaluated {
 class Prover {
 public:
   Prover(Value mask, const ScoreSizes &scores, std::string &reason)
-      : mask(mask), scores(scores), reason(reason),
-        element(elementType(mask)) {}
+      : mask(mask), scores(scores), reason(reason), element(elementType(mask)) {
+  }
 
   FailureOr<MaskFacts> run() {
     auto sources = findSources(mask, reason);

@@ -15,11 +15,11 @@ namespace fusion::raise {
 /// What a mask says, as attributes of an attention.
 struct MaskFacts {
   bool causal = false;
-  SymExpr offset;                ///< of the causal diagonal
-  int64_t windowLeft = -1;       ///< keys before the diagonal, -1 for all
-  mlir::Value padding;           ///< an argument [batch, T], or null
-  std::optional<bool> finite;    ///< rows without a visible key hold a finite
-                                 ///< minimum (else minus infinity)
+  SymExpr offset;             ///< of the causal diagonal
+  int64_t windowLeft = -1;    ///< keys before the diagonal, -1 for all
+  mlir::Value padding;        ///< an argument [batch, T], or null
+  std::optional<bool> finite; ///< rows without a visible key hold a finite
+                              ///< minimum (else minus infinity)
   std::string str() const;
 };
 

@@ -2,6 +2,8 @@
 
 #include "Matchers.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -114,17 +116,16 @@ static std::optional<double> getScalarImpl(Value value, unsigned depth) {
   bool isReal = isa<FloatType>(elementType(value));
   if (!isReal && isa<DivOp>(op) && in[1] == 0)
     return std::nullopt;
-  double result =
-      llvm::TypeSwitch<Operation *, double>(op)
-          .Case([&](SqrtOp) { return std::sqrt(in[0]); })
-          .Case([&](RsqrtOp) { return 1 / std::sqrt(in[0]); })
-          .Case([&](ReciprocalOp) { return 1 / in[0]; })
-          .Case([&](NegOp) { return -in[0]; })
-          .Case([&](AddOp) { return in[0] + in[1]; })
-          .Case([&](SubOp) { return in[0] - in[1]; })
-          .Case([&](MulOp) { return in[0] * in[1]; })
-          .Case([&](DivOp) { return in[0] / in[1]; })
-          .Default([&](Operation *) { return in[0]; });
+  double result = llvm::TypeSwitch<Operation *, double>(op)
+                      .Case([&](SqrtOp) { return std::sqrt(in[0]); })
+                      .Case([&](RsqrtOp) { return 1 / std::sqrt(in[0]); })
+                      .Case([&](ReciprocalOp) { return 1 / in[0]; })
+                      .Case([&](NegOp) { return -in[0]; })
+                      .Case([&](AddOp) { return in[0] + in[1]; })
+                      .Case([&](SubOp) { return in[0] - in[1]; })
+                      .Case([&](MulOp) { return in[0] * in[1]; })
+                      .Case([&](DivOp) { return in[0] / in[1]; })
+                      .Default([&](Operation *) { return in[0]; });
   return roundTo(elementType(value), result);
 }
 
@@ -264,7 +265,8 @@ bool raise::isPartOfLast(Value value, Value whole, int64_t start, int64_t step,
     if (a.starts[i] != b.starts[i] || a.steps[i] != b.steps[i] ||
         a.sizes[i] != b.sizes[i])
       return false;
-  return a.sizes[last] == SymExpr(size) && a.steps[last] == b.steps[last] * step &&
+  return a.sizes[last] == SymExpr(size) &&
+         a.steps[last] == b.steps[last] * step &&
          a.starts[last] == b.starts[last] + SymExpr(start * b.steps[last]);
 }
 

@@ -14,7 +14,8 @@ using namespace fusion::raise;
 
 namespace {
 /// norm(cast(x)) -> norm(x) where the cast loses nothing
-template <typename OpTy> struct WidenedInput final : OpRewritePattern<OpTy> {
+template <typename OpTy>
+struct WidenedInput final : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpTy op,
                                 PatternRewriter &rewriter) const override {
@@ -27,7 +28,8 @@ template <typename OpTy> struct WidenedInput final : OpRewritePattern<OpTy> {
 };
 
 /// cast(norm(x)) -> norm(x) of the narrower type
-template <typename OpTy> struct NarrowedResult final : OpRewritePattern<CastOp> {
+template <typename OpTy>
+struct NarrowedResult final : OpRewritePattern<CastOp> {
   using OpRewritePattern<CastOp>::OpRewritePattern;
   LogicalResult matchAndRewrite(CastOp op,
                                 PatternRewriter &rewriter) const override {
@@ -36,7 +38,8 @@ template <typename OpTy> struct NarrowedResult final : OpRewritePattern<CastOp> 
     if (!norm || !norm->hasOneUse())
       return rewriter.notifyMatchFailure(op, "input is no norm of one use");
     if (!elementType(norm).isF32() || (bits != 16))
-      return rewriter.notifyMatchFailure(op, "the cast does not narrow to 16 bits");
+      return rewriter.notifyMatchFailure(op,
+                                         "the cast does not narrow to 16 bits");
     rewriter.modifyOpInPlace(norm,
                              [&] { norm.getResult().setType(op.getType()); });
     rewriter.replaceOp(op, norm);

@@ -12,11 +12,9 @@ Value raise::createPart(OpBuilder &builder, Location loc, const Part &part) {
     isWhole &= start == SymExpr(0) && step == 1;
   if (isWhole)
     return part.base;
-  return SliceOp::create(builder, loc,
-                         getTensorType(part.sizes, elementType(part.base)),
-                         part.base,
-                         getExprsAttr(builder.getContext(), part.starts),
-                         part.steps);
+  return SliceOp::create(
+      builder, loc, getTensorType(part.sizes, elementType(part.base)),
+      part.base, getExprsAttr(builder.getContext(), part.starts), part.steps);
 }
 
 std::optional<std::pair<Value, Value>> raise::getHalves(Value value) {

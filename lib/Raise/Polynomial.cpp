@@ -23,7 +23,7 @@ static Polynomial multiply(const Polynomial &a, const Polynomial &b) {
 }
 
 namespace {
-struct Builder {
+struct PolynomialBuilder {
   Value x, t;
 
   std::optional<Polynomial> get(Value value, unsigned depth) {
@@ -85,7 +85,7 @@ struct Builder {
 } // namespace
 
 std::optional<Polynomial> raise::getPolynomial(Value value, Value x, Value t) {
-  auto result = Builder{x, t}.get(value, 12);
+  auto result = PolynomialBuilder{x, t}.get(value, 12);
   if (!result)
     return std::nullopt;
   for (auto it = result->begin(); it != result->end();)

@@ -27,7 +27,8 @@ static Value getReciprocalRoot(Value value) {
     if (auto sqrt = reciprocal.getInput().getDefiningOp<SqrtOp>())
       return sqrt.getInput();
   if (auto pow = value.getDefiningOp<PowOp>())
-    if (getScalar(pow.getRhs()) == -0.5 && pow.getLhs().getType() == pow.getType())
+    if (getScalar(pow.getRhs()) == -0.5 &&
+        pow.getLhs().getType() == pow.getType())
       return pow.getLhs();
   return {};
 }
@@ -37,7 +38,8 @@ static Value getRoot(Value value) {
   if (auto sqrt = value.getDefiningOp<SqrtOp>())
     return sqrt.getInput();
   if (auto pow = value.getDefiningOp<PowOp>())
-    if (getScalar(pow.getRhs()) == 0.5 && pow.getLhs().getType() == pow.getType())
+    if (getScalar(pow.getRhs()) == 0.5 &&
+        pow.getLhs().getType() == pow.getType())
       return pow.getLhs();
   return {};
 }
@@ -130,15 +132,15 @@ FailureOr<RmsNormMatch> raise::matchRmsNorm(Operation *root, Trace &trace) {
       return failure();
     Value x = stripWidening(root->getOperand(i));
     if (x != stripWidening(match->x))
-      return trace.fail("PATTERN", root, "a product with the squared value, " +
-                                             Twine(describe(match->x)),
+      return trace.fail("PATTERN", root,
+                        "a product with the squared value, " +
+                            Twine(describe(match->x)),
                         describe(x));
     if (!sameShape(x, root->getResult(0)))
       return trace.fail("PATTERN", root, "a product of the input's shape",
                         "a wider one");
     if (floatBits(root->getResult(0)) > 32)
-      return trace.fail("CAST_ORDER", root, "a norm computed in fp32",
-                        "fp64");
+      return trace.fail("CAST_ORDER", root, "a norm computed in fp32", "fp64");
     return RmsNormMatch{x, match->epsilon};
   }
   return trace.fail("PATTERN", root, "a product with a reciprocal root",
@@ -147,7 +149,8 @@ FailureOr<RmsNormMatch> raise::matchRmsNorm(Operation *root, Trace &trace) {
 
 namespace {
 /// x * rsqrt(mean(x^2) + epsilon) -> rms_norm(x)
-template <typename OpTy> struct RaiseRmsNorm final : OpRewritePattern<OpTy> {
+template <typename OpTy>
+struct RaiseRmsNorm final : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpTy op,
                                 PatternRewriter &rewriter) const override {
@@ -158,7 +161,7 @@ template <typename OpTy> struct RaiseRmsNorm final : OpRewritePattern<OpTy> {
     reportMatch("rms_norm", op.getLoc());
     rewriter.replaceOpWithNewOp<RmsNormOp>(
         op, op.getType(), match->x, Value(),
-        rewriter.getF32FloatAttr(match->epsilon), false);
+        rewriter.getF32FloatAttr(match->epsilon), UnitAttr());
     return success();
   }
 };
@@ -181,10 +184,11 @@ struct AbsorbWeight final : OpRewritePattern<MulOp> {
             op, "the factor is no vector along the last axis");
       rewriter.replaceOpWithNewOp<RmsNormOp>(
           op, op.getType(), norm.getInput(), weight, norm.getEpsilonAttr(),
-          floatBits(norm) < 32);
+          floatBits(norm) < 32 ? rewriter.getUnitAttr() : UnitAttr());
       return success();
     }
-    return rewriter.notifyMatchFailure(op, "no factor is a norm without weight");
+    return rewriter.notifyMatchFailure(op,
+                                       "no factor is a norm without weight");
   }
 };
 } // namespace

@@ -24,7 +24,8 @@ struct PartialRope final : OpRewritePattern<ConcatOp> {
     if (!rope || rope.getRotaryDim() != 0)
       return rewriter.notifyMatchFailure(op, "the first piece is no rotation");
     Part rotated = getPart(rope.getInput()), rest = getPart(op.getInputs()[1]);
-    int64_t width = lastSize(rope.getInput()), tail = lastSize(op.getInputs()[1]);
+    int64_t width = lastSize(rope.getInput()),
+            tail = lastSize(op.getInputs()[1]);
     Part whole = rotated, expected = rotated;
     if (width < 0 || tail < 0 || rotated.steps.back() != 1)
       return rewriter.notifyMatchFailure(op, "sizes are not known");
@@ -53,9 +54,9 @@ struct RopeBetweenCasts final : OpRewritePattern<CastOp> {
     Value x = stripWidening(rope.getInput());
     if (x.getType() != op.getType())
       return rewriter.notifyMatchFailure(op, "the casts do not cancel");
-    rewriter.replaceOpWithNewOp<RopeOp>(
-        op, op.getType(), x, rope.getCos(), rope.getSin(),
-        rope.getInterleaved(), rope.getRotaryDim());
+    rewriter.replaceOpWithNewOp<RopeOp>(op, op.getType(), x, rope.getCos(),
+                                        rope.getSin(), rope.getInterleaved(),
+                                        rope.getRotaryDim());
     return success();
   }
 };

@@ -1,7 +1,7 @@
 //===- RopeMatch.cpp - The algebra of rotary embeddings -------------------===//
 
-#include "Rope.h"
 #include "Parts.h"
+#include "Rope.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -68,12 +68,10 @@ static FailureOr<Rotation> matchRotation(Value value, Value x, Trace &trace) {
     return trace.fail("PATTERN", halves->first.getDefiningOp(),
                       "a negated first half", describe(halves->first));
   trace.step();
-  bool matches =
-      interleaved
-          ? isAlternate(neg.getInput(), x, 1, half) &&
-                isAlternate(halves->second, x, 0, half)
-          : isPartOfLast(neg.getInput(), x, half, 1, half) &&
-                isPartOfLast(halves->second, x, 0, 1, half);
+  bool matches = interleaved ? isAlternate(neg.getInput(), x, 1, half) &&
+                                   isAlternate(halves->second, x, 0, half)
+                             : isPartOfLast(neg.getInput(), x, half, 1, half) &&
+                                   isPartOfLast(halves->second, x, 0, 1, half);
   if (!matches)
     return trace.fail("PATTERN", value.getDefiningOp(),
                       "the halves (-b, a) of the rotated value's (a, b)",

@@ -25,8 +25,9 @@ struct RaiseSilu final : OpRewritePattern<MulOp> {
     double tolerance = toleranceOf(elementType(op.getResult()));
     if (!argument)
       return rewriter.notifyMatchFailure(op, "argument is no polynomial of x");
-    if (isPolynomial(*argument, {{{1, 0}, 1.5957691216},
-                                 {{3, 0}, 0.0713548163}}, tolerance)) {
+    if (isPolynomial(*argument,
+                     {{{1, 0}, 1.5957691216}, {{3, 0}, 0.0713548163}},
+                     tolerance)) {
       reportMatch("gelu", op.getLoc());
       rewriter.replaceOpWithNewOp<GeluOp>(op, op.getType(), x, true);
       return success();

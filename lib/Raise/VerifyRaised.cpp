@@ -31,9 +31,8 @@ static void report(StringRef pattern, Operation *leftover,
               code = mismatch.code.str();
   remark::missed(leftover->getLoc(),
                  remark::RemarkOpts::name(pattern).category("raise"))
-      << "almost matched"
-      << remark::metric("reason", code) << remark::metric("node", node)
-      << remark::metric("stopped", at)
+      << "almost matched" << remark::metric("reason", code)
+      << remark::metric("node", node) << remark::metric("stopped", at)
       << remark::metric("expected", mismatch.expected)
       << remark::metric("found", mismatch.found);
 }
@@ -68,9 +67,15 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
   static void visitRoot(Operation *root) {
     Attempts attempts;
     for (Operation *user : usersBehindCasts(root->getResult(0))) {
+      Trace trace;
+      if (isa<AddOp>(user) &&
+          (getScalar(user->getOperand(0)) || getScalar(user->getOperand(1)))) {
+        (void)trace.fail("PATTERN", user, "epsilon added inside the root",
+                         "epsilon added to the root");
+        attempts.take(trace);
+      }
       if (!isa<MulOp, DivOp>(user))
         continue;
-      Trace trace;
       if (failed(matchRmsNorm(user, trace)))
         attempts.take(trace);
     }
@@ -122,9 +127,8 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
   /// Only what looks like a rotation: a product with a concat of a negation.
   static void visitConcat(ConcatOp concat) {
     if (concat.getInputs().size() != 2 ||
-        !llvm::any_of(concat.getInputs(), [](Value input) {
-          return input.getDefiningOp<NegOp>();
-        }))
+        !llvm::any_of(concat.getInputs(),
+                      [](Value input) { return input.getDefiningOp<NegOp>(); }))
       return;
     Attempts attempts;
     for (Operation *product : concat->getUsers()) {

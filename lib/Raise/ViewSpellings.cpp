@@ -24,8 +24,8 @@ struct MergeSlices final : OpRewritePattern<SliceOp> {
       return rewriter.notifyMatchFailure(op, "input is no slice");
     Part part = getPart(op.getResult());
     rewriter.replaceOpWithNewOp<SliceOp>(
-        op, op.getType(), part.base,
-        getExprsAttr(op.getContext(), part.starts), part.steps);
+        op, op.getType(), part.base, getExprsAttr(op.getContext(), part.starts),
+        part.steps);
     return success();
   }
 };
@@ -48,9 +48,8 @@ struct GatherToSlice final : OpRewritePattern<GatherOp> {
     starts[axis] = SymExpr(i < 0 ? i + *size : i);
     shape[axis] = 1;
     Value slice = SliceOp::create(
-        rewriter, op.getLoc(),
-        getTensorType(shape, elementType(op.getData())), op.getData(),
-        getExprsAttr(op.getContext(), starts),
+        rewriter, op.getLoc(), getTensorType(shape, elementType(op.getData())),
+        op.getData(), getExprsAttr(op.getContext(), starts),
         SmallVector<int64_t>(shape.size(), 1));
     rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), slice);
     return success();
@@ -93,9 +92,9 @@ struct IndexOfSplit final : OpRewritePattern<ReshapeOp> {
     from.back() = inner ? starts[rank - 1] : starts[rank - 2] * SymExpr(*width);
     SmallVector<int64_t> steps(whole.size(), 1);
     steps.back() = inner ? *width : 1;
-    rewriter.replaceOpWithNewOp<SliceOp>(
-        op, op.getType(), split.getInput(),
-        getExprsAttr(op.getContext(), from), steps);
+    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), split.getInput(),
+                                         getExprsAttr(op.getContext(), from),
+                                         steps);
     return success();
   }
 };
@@ -122,9 +121,9 @@ struct FlattenedStack final : OpRewritePattern<ReshapeOp> {
       if (!isUnit(shape[axis]))
         return rewriter.notifyMatchFailure(op, "a piece has several rows");
       shape.erase(shape.begin() + axis);
-      pieces.push_back(ReshapeOp::create(
-          rewriter, op.getLoc(), getTensorType(shape, elementType(input)),
-          input));
+      pieces.push_back(
+          ReshapeOp::create(rewriter, op.getLoc(),
+                            getTensorType(shape, elementType(input)), input));
     }
     auto merged = ConcatOp::create(rewriter, op.getLoc(), pieces, axis);
     if (merged.getType() != op.getType()) {
@@ -173,8 +172,8 @@ struct TileToExpand final : OpRewritePattern<TileOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(TileOp op,
                                 PatternRewriter &rewriter) const override {
-    for (auto [from, to] : llvm::zip(getSymShape(op.getInput()),
-                                     getSymShape(op.getResult())))
+    for (auto [from, to] :
+         llvm::zip(getSymShape(op.getInput()), getSymShape(op.getResult())))
       if (from != to && !isUnit(from))
         return rewriter.notifyMatchFailure(op, "repeats more than one element");
     rewriter.replaceOpWithNewOp<ExpandOp>(op, op.getType(), op.getInput());

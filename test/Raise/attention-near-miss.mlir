@@ -1,0 +1,39 @@
+// RUN: fusion-opt %s --split-input-file --fusion-raise --remarks-filter=raise 2>&1 | FileCheck %s --implicit-check-not=fusion.attention
+
+// Softmax over the rows.
+// CHECK: [Missed] attention {{.*}} expected="a softmax over the keys", found="axis 1"{{.*}} reason=AXIS_NOT_LAST
+func.func @axis(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x4xf32>) -> tensor<1x4x4xf32> {
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %1 = fusion.softmax %0 axis = 1 : (tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %2 = fusion.matmul %1, %v : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  return %2 : tensor<1x4x4xf32>
+}
+
+// -----
+
+// The mask inside of the soft cap.
+// CHECK: [Missed] attention {{.*}} expected="the mask outside of scale and cap"{{.*}} stopped=fusion.add
+func.func @mask_inside(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x4xf32>, %m: tensor<4x4xf32>) -> tensor<1x4x4xf32> {
+  %cap = fusion.constant dense<50.0> : tensor<f32>
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %a = fusion.add %0, %m : (tensor<1x4x4xf32>, tensor<4x4xf32>) -> tensor<1x4x4xf32>
+  %d = fusion.div %a, %cap : (tensor<1x4x4xf32>, tensor<f32>) -> tensor<1x4x4xf32>
+  %t = fusion.tanh %d : (tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %c = fusion.mul %t, %cap : (tensor<1x4x4xf32>, tensor<f32>) -> tensor<1x4x4xf32>
+  %1 = fusion.softmax %c axis = 2 : (tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %2 = fusion.matmul %1, %v : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  return %2 : tensor<1x4x4xf32>
+}
+
+// -----
+
+// A selected value that may still get weight.
+// CHECK: [Missed] attention {{.*}} found=-10000.{{.*}} reason=MASK_UNPROVEN
+func.func @leaking(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x4xf32>, %m: tensor<4x4xi1>) -> tensor<1x4x4xf32> {
+  %low = fusion.constant dense<-10000.0> : tensor<f32>
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %a = fusion.where %m, %0, %low : (tensor<4x4xi1>, tensor<1x4x4xf32>, tensor<f32>) -> tensor<1x4x4xf32>
+  %1 = fusion.softmax %a axis = 2 : (tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %2 = fusion.matmul %1, %v : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  return %2 : tensor<1x4x4xf32>
+}
