@@ -139,7 +139,10 @@ std::optional<SymTensor> fusion::toSymTensor(const Tensor &tensor) {
   sym.dims = tensor.dims;
   for (int64_t i = 0; i < count; ++i) {
     const uint8_t *at = bytes->data() + i * size;
-    sym.values.push_back(tensor.elemType == Int64   ? load<int64_t>(at)
+    // INT64_MIN is no SymExpr; as a bound of Slice, the only use that files
+    // make of it, its neighbour means the same.
+    sym.values.push_back(tensor.elemType == Int64
+                             ? std::max(load<int64_t>(at), INT64_MIN + 1)
                          : tensor.elemType == Int32 ? load<int32_t>(at)
                          : tensor.elemType == Int8  ? load<int8_t>(at)
                          : tensor.elemType == Bool  ? load<uint8_t>(at) != 0

@@ -337,6 +337,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   if (!declareInputs(function) || !applyDimOptions())
     return {};
   (void)importNodes(model.graph);
+  mergeRoles();
   if (!problems.empty() || !fault.empty())
     return {};
 

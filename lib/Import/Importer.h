@@ -152,6 +152,7 @@ public:
 private:
   bool declareInputs(mlir::func::FuncOp function);
   bool applyDimOptions();
+  void mergeRoles();
   std::optional<SymExpr> findDim(const std::string &key);
   void importNode(const onnxfile::Node &node);
   llvm::LogicalResult importIf(const onnxfile::Node &node);

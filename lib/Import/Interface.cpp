@@ -8,19 +8,23 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::onnxfile;
 
-/// "past_key_values.3.key", "past_key_values_key_cache_3", "past_0_0", ...
+/// Whether a cache's name says key or value: "past_key_values.3.key",
+/// "past_key_values_key_cache_3", "past_k0", or the dynamo exporter's
+/// "past_key_values_LAYER_0" and "..._1".
 static std::string cacheRole(StringRef name, StringRef prefix,
                              StringRef rolePrefix) {
   if (!name.consume_front(prefix))
     return "";
-  bool key = name.contains("key") && !name.ends_with("value");
-  bool value = name.ends_with("value") || name.contains("value_cache");
-  if (value)
+  name.consume_front("_key_values");
+  StringRef word = name.rtrim("0123456789").rtrim("._");
+  auto isLast = [&](StringRef what, StringRef letter) {
+    return name.contains(what) || word.ends_with(("_" + letter).str()) ||
+           word.ends_with(("." + letter).str());
+  };
+  if (isLast("value", "v"))
     return (rolePrefix + "_value").str();
-  if (key && (name.ends_with("key") || name.contains("key_cache") ||
-              name.contains("key.")))
+  if (isLast("key", "k"))
     return (rolePrefix + "_key").str();
-  // The dynamo exporter numbers them: past_key_values_LAYER_0 is a key.
   if (name.ends_with("_0") || name.ends_with(".0"))
     return (rolePrefix + "_key").str();
   if (name.ends_with("_1") || name.ends_with(".1"))
@@ -58,17 +62,11 @@ std::string Importer::roleOf(const std::string &name, bool isInput) const {
       return unlessTaken("attention_mask");
     if (name == "position_ids")
       return unlessTaken("position_ids");
-    for (StringRef prefix : {"past_key_values", "past"})
-      if (std::string role = cacheRole(name, prefix, "past"); !role.empty())
-        return role;
-    return "";
+    return cacheRole(name, "past", "past");
   }
   if (name == "logits")
     return unlessTaken("logits");
-  for (StringRef prefix : {"present_key_values", "present"})
-    if (std::string role = cacheRole(name, prefix, "present"); !role.empty())
-      return role;
-  return "";
+  return cacheRole(name, "present", "present");
 }
 
 bool Importer::declareInputs(func::FuncOp function) {
@@ -175,6 +173,27 @@ bool Importer::applyDimOptions() {
     bounds[*symbol] = {option.lower, option.upper};
   }
   return true;
+}
+
+/// A mask of past and new tokens whose length has a name of its own: what the
+/// roles say, where no operator does.
+void Importer::mergeRoles() {
+  auto seq = findDim("seq"), past = findDim("past");
+  const Input *mask = nullptr;
+  for (const Input &input : inputs)
+    if (roleOf(input.name, true) == "attention_mask" && input.shape.size() == 2)
+      mask = &input;
+  if (!mask || !seq)
+    return;
+  SymExpr length = symbols.resolve(mask->shape[1]);
+  auto symbol = length.asSymbol();
+  if (!symbol)
+    return;
+  for (const Input &input : inputs)
+    for (const SymExpr &size : input.shape)
+      if (&input != mask && symbols.resolve(size).symbols().count(*symbol))
+        return;
+  symbols.unify(length, past ? *seq + *past : *seq);
 }
 
 static DictionaryAttr

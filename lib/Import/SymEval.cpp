@@ -7,6 +7,8 @@
 
 #include "Importer.h"
 
+#include "llvm/ADT/APSInt.h"
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::onnxfile;
@@ -258,8 +260,35 @@ Maybe absolute(NodeImport &n, const SymExpr &a) {
 }
 Maybe complement(NodeImport &, const SymExpr &a) { return SymExpr(1) - a; }
 
+/// Constant floats as integers: older exporters write `Cast(1.0)` for a 1.
+std::optional<SymTensor> truncated(NodeImport &n) {
+  const Tensor *tensor = n.constant(0);
+  if (!tensor || tensor->elements() > maxElements)
+    return std::nullopt;
+  Type element = getElementType(tensor->elemType, n.builder.getContext());
+  auto bytes = readTensor(*tensor);
+  if (!isa<FloatType>(element) || !bytes || bytes->size() != tensor->bytes)
+    return std::nullopt;
+  SymTensor result;
+  result.dims = tensor->dims;
+  auto dense =
+      getDenseAttr(*bytes, RankedTensorType::get(tensor->dims, element));
+  for (const APFloat &value : dense.getValues<APFloat>()) {
+    APSInt integer(64, /*isUnsigned=*/false);
+    bool exact;
+    if (value.convertToInteger(integer, APFloat::rmTowardZero, &exact) ==
+        APFloat::opInvalidOp)
+      return std::nullopt;
+    result.values.push_back(integer.getSExtValue());
+  }
+  return result;
+}
+
 Values evalCast(NodeImport &n) {
   const SymTensor *input = n.sym(0);
+  std::optional<SymTensor> converted;
+  if (!input && (converted = truncated(n)))
+    input = &*converted;
   int32_t to = n.node.opType == "Cast"
                    ? static_cast<int32_t>(n.getInt("to", 0))
                    : n.importer.getElemType(n.node.inputs[1]);
@@ -548,7 +577,7 @@ std::optional<std::vector<SymTensor>> fusion::evaluateSymbolic(NodeImport &n) {
   // Shape and Size look at the type only; every other operand must be known,
   // but for trailing ones that an operator reads by itself.
   if (it->second != evalShape && it->second != evalSize &&
-      n.node.opType != "CastLike")
+      it->second != evalCast)
     for (size_t i = 0; i < n.numInputs(); ++i)
       if (n.hasInput(i) && !n.sym(i))
         return std::nullopt;
