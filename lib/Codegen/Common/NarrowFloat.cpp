@@ -111,10 +111,11 @@ Value codegen::decodeFloat(OpBuilder &b, Location loc, Value bits,
   Value wide = k.widen(bits);
   if (element.isBF16())
     return k.asFloat(k.shl(wide, 16));
-  if (element.isF16())
-    return arith::ExtFOp::create(
-        b, loc, like(bits, b.getF32Type()),
-        arith::BitcastOp::create(b, loc, like(bits, b.getF16Type()), bits));
+  if (element.isF16()) {
+    Value half =
+        arith::BitcastOp::create(b, loc, like(bits, b.getF16Type()), bits);
+    return arith::ExtFOp::create(b, loc, like(bits, b.getF32Type()), half);
+  }
   // Exponent and mantissa at their places in an f32, then a product with the
   // difference of the biases; subnormal numbers come out right.
   unsigned magnitude = format.exponentBits + format.mantissaBits;
@@ -148,14 +149,14 @@ Value codegen::encodeFloat(OpBuilder &b, Location loc, Value value,
                            Type element, bool saturate) {
   Bits k{b, loc};
   if (getElementTypeOrSelf(value).isF64())
-    value = k.math.toType(
-        value, arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0)));
+    value = arith::TruncFOp::create(b, loc, like(value, b.getF32Type()), value);
   if (isa<Float8E8M0FNUType>(element))
     return encodeExponentOnly(k, value);
-  if (element.isF16())
-    return arith::BitcastOp::create(
-        b, loc, like(value, b.getI16Type()),
-        arith::TruncFOp::create(b, loc, like(value, b.getF16Type()), value));
+  if (element.isF16()) {
+    Value half =
+        arith::TruncFOp::create(b, loc, like(value, b.getF16Type()), value);
+    return arith::BitcastOp::create(b, loc, like(value, b.getI16Type()), half);
+  }
   Value raw = k.math.bits(value);
   if (element.isBF16()) {
     Value odd = k.mask(k.shr(raw, 16), 1);
