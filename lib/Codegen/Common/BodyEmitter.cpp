@@ -2,7 +2,7 @@
 
 #include "fusion/Codegen/Common/BodyEmitter.h"
 #include "fusion/Codegen/Common/NarrowFloat.h"
-#include "fusion/Codegen/Common/StridedView.h"
+#include "fusion/Kernels/StridedView.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -12,6 +12,7 @@
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
+using namespace fusion::kernels;
 
 Value EmitterTarget::round(BodyEmitter &emitter, Value value, Type element,
                            bool saturate) {

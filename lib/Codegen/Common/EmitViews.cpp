@@ -3,7 +3,7 @@
 #include "fusion/Artifact/HostABI.h"
 #include "fusion/Codegen/Common/BodyEmitter.h"
 #include "fusion/Codegen/Common/NarrowFloat.h"
-#include "fusion/Codegen/Common/StridedView.h"
+#include "fusion/Kernels/StridedView.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -13,6 +13,7 @@
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
+using namespace fusion::kernels;
 
 static bool hasLanes(ArrayRef<Index> indices) {
   return llvm::any_of(indices, [](const Index &i) { return i.lane != 0; });

@@ -1,14 +1,14 @@
 //===- StridedView.cpp - Views of arguments as strides --------------------===//
 
-#include "fusion/Codegen/Common/StridedView.h"
+#include "fusion/Kernels/StridedView.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fusion;
-using namespace fusion::codegen;
+using namespace fusion::kernels;
 
-SmallVector<ReshapeSegment> codegen::getReshapeSegments(const SymShape &in,
+SmallVector<ReshapeSegment> kernels::getReshapeSegments(const SymShape &in,
                                                         const SymShape &out) {
   SmallVector<ReshapeSegment> segments;
   unsigned i = 0, j = 0, iBegin = 0, jBegin = 0;
@@ -49,13 +49,11 @@ SmallVector<ReshapeSegment> codegen::getReshapeSegments(const SymShape &in,
   return segments;
 }
 
-/// Strides of `sizes` when the axes (inSizes, inStrides) are laid out as one
-/// row-major block with a common innermost stride; nullopt when they are not.
-static std::optional<SymShape> reshapeStrides(ArrayRef<SymExpr> inSizes,
-                                              ArrayRef<SymExpr> inStrides,
-                                              ArrayRef<SymExpr> outSizes) {
+std::optional<SymShape> kernels::reshapeStrides(ArrayRef<SymExpr> in,
+                                                ArrayRef<SymExpr> inStrides,
+                                                ArrayRef<SymExpr> out) {
   SymShape sizes, strides; // without axes of size 1
-  for (auto [size, stride] : llvm::zip(inSizes, inStrides))
+  for (auto [size, stride] : llvm::zip(in, inStrides))
     if (size != SymExpr(1)) {
       sizes.push_back(size);
       strides.push_back(stride);
@@ -64,12 +62,28 @@ static std::optional<SymShape> reshapeStrides(ArrayRef<SymExpr> inSizes,
   for (size_t k = sizes.size(); k > 1; --k)
     if (strides[k - 2] != strides[k - 1] * sizes[k - 1])
       return std::nullopt;
-  SymShape result(outSizes.size(), SymExpr(0));
-  for (size_t k = outSizes.size(); k-- > 0;) {
-    if (outSizes[k] == SymExpr(1))
+  SymShape result(out.size(), SymExpr(0));
+  for (size_t k = out.size(); k-- > 0;) {
+    if (out[k] == SymExpr(1))
       continue;
     result[k] = inner;
-    inner = inner * outSizes[k];
+    inner = inner * out[k];
+  }
+  return result;
+}
+
+/// The same over all segments of a reshape.
+static std::optional<SymShape>
+reshapeAll(const SymShape &in, const SymShape &strides, const SymShape &out) {
+  SymShape result(out.size(), SymExpr(0));
+  for (const ReshapeSegment &s : getReshapeSegments(in, out)) {
+    unsigned inCount = s.inEnd - s.inBegin, outCount = s.outEnd - s.outBegin;
+    auto part = reshapeStrides(ArrayRef(in).slice(s.inBegin, inCount),
+                               ArrayRef(strides).slice(s.inBegin, inCount),
+                               ArrayRef(out).slice(s.outBegin, outCount));
+    if (!part)
+      return std::nullopt;
+    llvm::copy(*part, result.begin() + s.outBegin);
   }
   return result;
 }
@@ -78,19 +92,11 @@ static std::optional<StridedView> viewOf(ReshapeOp op) {
   auto view = getStridedView(op.getInput());
   if (!view)
     return std::nullopt;
-  SymShape in = getSymShape(op.getInput()), out = getSymShape(op.getResult());
-  SymShape strides(out.size(), SymExpr(0));
-  for (const ReshapeSegment &s : getReshapeSegments(in, out)) {
-    unsigned inCount = s.inEnd - s.inBegin, outCount = s.outEnd - s.outBegin;
-    auto part =
-        reshapeStrides(ArrayRef(in).slice(s.inBegin, inCount),
-                       ArrayRef(view->strides).slice(s.inBegin, inCount),
-                       ArrayRef(out).slice(s.outBegin, outCount));
-    if (!part)
-      return std::nullopt;
-    llvm::copy(*part, strides.begin() + s.outBegin);
-  }
-  view->strides = strides;
+  auto strides = reshapeAll(getSymShape(op.getInput()), view->strides,
+                            getSymShape(op.getResult()));
+  if (!strides)
+    return std::nullopt;
+  view->strides = *strides;
   return view;
 }
 
@@ -133,7 +139,7 @@ static std::optional<StridedView> viewOf(TransposeOp op) {
   return view;
 }
 
-std::optional<StridedView> codegen::getStridedView(Value value) {
+std::optional<StridedView> kernels::getStridedView(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     SymShape shape = getSymShape(value);
     SymShape strides = getStrides(getStorageShape(value.getType()));
@@ -147,4 +153,31 @@ std::optional<StridedView> codegen::getStridedView(Value value) {
       .Case<ReshapeOp, ExpandOp, SliceOp, TransposeOp>(
           [](auto op) { return viewOf(op); })
       .Default([](Operation *) { return Result(); });
+}
+
+std::optional<StridedOutput> kernels::getStridedOutput(Value output,
+                                                       const SymShape &space) {
+  SymShape strides = getStrides(getStorageShape(output.getType()));
+  Value value = output;
+  while (getSymShape(value) != space) {
+    Operation *op = value.getDefiningOp();
+    if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
+      SymShape in(strides.size(), SymExpr(0));
+      for (auto [k, axis] : llvm::enumerate(transpose.getPerm()))
+        in[axis] = strides[k];
+      strides = in;
+      value = transpose.getInput();
+      continue;
+    }
+    auto reshape = dyn_cast_or_null<ReshapeOp>(op);
+    if (!reshape)
+      return std::nullopt;
+    auto in = reshapeAll(getSymShape(value), strides,
+                         getSymShape(reshape.getInput()));
+    if (!in)
+      return std::nullopt;
+    strides = *in;
+    value = reshape.getInput();
+  }
+  return StridedOutput{value, strides};
 }
