@@ -10,6 +10,8 @@
 #include "fusion/Runtime/ThreadPool.h"
 
 #include <algorithm>
+#include <climits>
+#include <cstdio>
 #include <immintrin.h>
 #include <sched.h>
 
@@ -26,11 +28,27 @@ constexpr unsigned kSpinsBeforeYield = 400;
 /// Pieces a worker: enough to even out a worker that is held up.
 constexpr int64_t kPiecesPerWorker = 4;
 
+/// The quota of the container, in whole processors: spinning on more of them
+/// than that gets every thread throttled.
+unsigned containerQuota() {
+  unsigned whole = UINT_MAX;
+  if (FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r")) {
+    long long quota, period; // "max 100000" where there is none
+    if (fscanf(file, "%lld %lld", &quota, &period) == 2 && quota > 0 &&
+        period > 0)
+      whole = static_cast<unsigned>(
+          std::clamp<long long>((quota + period - 1) / period, 1, INT_MAX));
+    fclose(file);
+  }
+  return whole;
+}
+
 unsigned usableProcessors() {
   cpu_set_t set;
+  unsigned count = std::max(1u, std::thread::hardware_concurrency());
   if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-  return std::max(1u, std::thread::hardware_concurrency());
+    count = static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
+  return std::min(count, containerQuota());
 }
 
 } // namespace
