@@ -108,7 +108,9 @@ FailureOr<Value> fusion::rotate(NodeImport &n, Value x,
     // Wider caches than the rotation needs are cut.
     if (failed(n.equate(rows[2], width / 2, "cache width and rotation")))
       return failure();
-    if (failed(n.broadcast({{shape[0], shape[2]}, {rows[0], rows[1]}})))
+    SymShape outer[] = {SymShape{shape[0], shape[2]},
+                        SymShape{rows[0], rows[1]}};
+    if (failed(n.broadcast(outer)))
       return failure();
     tables[i] = n.reshape(table, {rows[0], SymExpr(1), rows[1], rows[2]});
   }

@@ -30,6 +30,9 @@ public:
   /// Takes a <= b for granted; a guard unless it is proven.
   void assumeAtMost(const SymExpr &a, const SymExpr &b);
 
+  /// Notes what else was taken for granted, as text.
+  void addGuard(const std::string &text) { guardTexts.insert(text); }
+
   /// True when a <= b for all sizes that are not negative.
   bool provesAtMost(const SymExpr &a, const SymExpr &b) const;
   bool provesEqual(const SymExpr &a, const SymExpr &b) const;

@@ -170,6 +170,45 @@ static LogicalResult transpose(NodeImport &n) {
   return success();
 }
 
+/// Whether a size is smaller than the one it is to be expanded to unless some
+/// symbol is zero: `seq` towards `past + seq`. Exporters write that where seq
+/// is 1 or past is 0.
+static bool growsUnlessZero(NodeImport &n, const SymExpr &from,
+                            const SymExpr &to) {
+  return from != to && from != SymExpr(1) && !(to - from).isConstant() &&
+         n.symbols().provesAtMost(from, to);
+}
+
+/// An expansion whose sizes are equal or 1 at run time, without saying which:
+/// the element i of an axis reads i modulo the axis, right in both cases.
+static LogicalResult expandByTiling(NodeImport &n, SymShape target) {
+  SymShape from = n.shape(0);
+  auto widen = [](SymShape &shape, ArrayRef<SymExpr> with) {
+    SymShape wide(with.begin(), with.end() - shape.size());
+    wide.append(shape.begin(), shape.end());
+    shape = wide;
+  };
+  if (target.size() < from.size())
+    widen(target, from);
+  SymShape ones(target.size(), SymExpr(1));
+  widen(from, ones);
+  for (auto [a, b] : llvm::zip(from, target)) {
+    if (growsUnlessZero(n, a, b)) {
+      n.symbols().addGuard(a.str() + " == 1 or " + a.str() + " == " + b.str());
+      continue;
+    }
+    SymShape sides[] = {SymShape(1, a), SymShape(1, b)};
+    auto size = n.broadcast(sides);
+    if (failed(size))
+      return failure();
+    b = size->front();
+  }
+  Value input = n.reshape(n.input(0), from);
+  n.output(0, TileOp::create(n.builder, n.loc,
+                             getTensorType(target, elementType(input)), input));
+  return success();
+}
+
 static LogicalResult expand(NodeImport &n) {
   auto target = shapeOperand(n, 1, "shape");
   if (failed(target))
@@ -177,7 +216,12 @@ static LogicalResult expand(NodeImport &n) {
   for (const SymExpr &size : *target)
     if (auto constant = size.asConstant(); constant && *constant < 0)
       return n.fail("the shape has the size " + Twine(*constant));
-  auto shape = n.broadcast({n.shape(0), *target});
+  SymShape from = n.shape(0);
+  for (size_t i = 1; i <= std::min(from.size(), target->size()); ++i)
+    if (growsUnlessZero(n, from[from.size() - i],
+                        (*target)[target->size() - i]))
+      return expandByTiling(n, *target);
+  auto shape = n.broadcast({from, *target});
   if (failed(shape))
     return failure();
   n.output(0, n.expand(n.input(0), *shape));
