@@ -285,3 +285,19 @@ LogicalResult AttentionOp::verify() {
            << offset << "'";
   return success();
 }
+
+SmallVector<int64_t> LayerNormOp::getReducedAxes() {
+  int64_t rank = getSymShape(getInput()).size();
+  SmallVector<int64_t> axes;
+  for (int64_t i = normalizeAxis(getAxis(), rank).value_or(rank - 1); i < rank;
+       ++i)
+    axes.push_back(i);
+  return axes;
+}
+
+double AttentionOp::getFlopsPerElement() {
+  // Two products over the keys; a symbolic number of keys stands for a typical
+  // context.
+  SymShape key = getSymShape(getKey());
+  return 4.0 * key[key.size() - 2].asConstant().value_or(1024);
+}

@@ -287,3 +287,12 @@ std::optional<AffineMap> fusion::defaultOperandMap(Operation *op,
                         : getAffineDimExpr(skip + i, context));
   return AffineMap::get(from.size(), 0, exprs, context);
 }
+
+SmallVector<int64_t> fusion::defaultReducedAxes(Operation *op) {
+  if (auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes"))
+    return SmallVector<int64_t>(axes.asArrayRef());
+  int64_t rank = getSymShape(op->getOperand(0)).size(), axis = rank - 1;
+  if (auto attr = op->getAttrOfType<IntegerAttr>("axis"))
+    axis = normalizeAxis(attr.getInt(), rank).value_or(rank - 1);
+  return {axis};
+}

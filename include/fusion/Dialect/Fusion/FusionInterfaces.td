@@ -26,6 +26,12 @@ def FusableOpInterface : OpInterface<"FusableOpInterface"> {
       (ins "unsigned":$operand), "", [{
         return ::fusion::defaultOperandMap($_op, operand);
       }]>,
+    InterfaceMethod<[{
+      The axes of operand 0 that a reduction or row reduction goes over,
+      ascending.
+    }], "::llvm::SmallVector<int64_t>", "getReducedAxes", (ins), "", [{
+        return ::fusion::defaultReducedAxes($_op);
+      }]>,
     InterfaceMethod<"Scalar floating-point operations for one element of result 0.",
       "double", "getFlopsPerElement", (ins), "", [{ return 1.0; }]>,
     InterfaceMethod<[{

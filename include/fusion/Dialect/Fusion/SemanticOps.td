@@ -65,8 +65,15 @@ def Fusion_DequantizeOp : Fusion_TypedOp<"dequantize", "Elementwise",
     attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = classDeclaration
-      # "double getFlopsPerElement() { return 2; }\n";
+  let extraClassDeclaration = classDeclaration # [{
+    double getFlopsPerElement() { return 2; }
+    /// Scales lie by axis or block: only the input has a map.
+    std::optional<::mlir::AffineMap> getOperandMap(unsigned operand) {
+      if (operand != 0)
+        return std::nullopt;
+      return ::fusion::defaultOperandMap(getOperation(), operand);
+    }
+  }];
 }
 
 def Fusion_RmsNormOp : Fusion_TypedOp<"rms_norm", "RowReduction"> {
@@ -110,8 +117,10 @@ def Fusion_LayerNormOp : Fusion_TypedOp<"layer_norm", "RowReduction"> {
     $input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = classDeclaration
-      # "double getFlopsPerElement() { return 7; }\n";
+  let extraClassDeclaration = classDeclaration # [{
+    double getFlopsPerElement() { return 7; }
+    ::llvm::SmallVector<int64_t> getReducedAxes();
+  }];
 }
 
 def Fusion_RopeOp : Fusion_InferringOp<"rope", "Elementwise"> {
@@ -140,8 +149,13 @@ def Fusion_RopeOp : Fusion_InferringOp<"rope", "Elementwise"> {
                        DefaultValuedAttr<Fusion_I64Attr, "0">:$rotary_dim);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   let hasVerifier = 1;
-  let extraClassDeclaration = classDeclaration
-      # "double getFlopsPerElement() { return 3; }\n";
+  let extraClassDeclaration = classDeclaration # [{
+    double getFlopsPerElement() { return 3; }
+    /// An element reads its pair: no map.
+    std::optional<::mlir::AffineMap> getOperandMap(unsigned) {
+      return std::nullopt;
+    }
+  }];
 }
 
 def Fusion_KvAppendOp : Fusion_InferringOp<"kv_append", "Append"> {
@@ -208,6 +222,9 @@ def Fusion_AttentionOp : Fusion_TypedOp<"attention", "Attention",
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = classDeclaration # [{
+    double getFlopsPerElement();
+  }];
 }
 
 #endif // FUSION_SEMANTIC_OPS_TD

@@ -98,6 +98,8 @@ bool compatibleShapes(llvm::ArrayRef<SymExpr> a, llvm::ArrayRef<SymExpr> b);
 /// The broadcast map of an elementwise op; nullopt for other ops.
 std::optional<mlir::AffineMap> defaultOperandMap(mlir::Operation *op,
                                                  unsigned operand);
+/// What the attribute `axes` or `axis` says; without one, the last axis.
+llvm::SmallVector<int64_t> defaultReducedAxes(mlir::Operation *op);
 
 } // namespace fusion
 

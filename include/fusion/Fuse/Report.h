@@ -1,0 +1,104 @@
+//===- Report.h - What was fused, what was not, and why ---------*- C++ -*-===//
+//
+// The report behind `--explain` and `--expect`: every site of a known pattern
+// with its outcome in each bucket function, and totals.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_FUSE_REPORT_H
+#define FUSION_FUSE_REPORT_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir::remark::detail {
+class MLIRRemarkStreamerBase;
+} // namespace mlir::remark::detail
+
+namespace fusion {
+
+/// The kinds of sites that `--expect` counts, in the order of reports.
+llvm::ArrayRef<llvm::StringRef> siteKinds();
+/// The general rules that `--disable-fusion` knows besides.
+llvm::ArrayRef<llvm::StringRef> ruleKinds();
+
+enum class Outcome { Fused, NotProfitable, Illegal, AlmostMatched };
+llvm::StringRef stringify(Outcome outcome);
+
+/// A site in one bucket function.
+struct SiteInBucket {
+  std::string bucket; ///< function name
+  bool fused = false;
+  std::string code;    ///< stable reason code: FUSED, CYCLE, ...
+  std::string message; ///< where and why, for people
+  std::string group;   ///< kind of the group that holds the site
+  double flops = 0;
+  double bytesBefore = 0, bytesAfter = 0;
+  double secondsBefore = 0, secondsAfter = 0;
+  double ridge = 0; ///< FLOP/B at which the device turns compute-bound
+};
+
+struct SiteReport {
+  std::string kind;
+  std::string node;
+  std::vector<std::string> nodes; ///< all nodes that take part
+  std::vector<SiteInBucket> buckets;
+  Outcome outcome = Outcome::Fused;
+  bool fused() const { return outcome == Outcome::Fused; }
+};
+
+struct BucketTotals {
+  std::string bucket;
+  unsigned kernelsBefore = 0, kernelsAfter = 0;
+  double bytesBefore = 0, bytesAfter = 0;
+  double secondsBefore = 0, secondsAfter = 0;
+  std::map<std::string, unsigned> groups; ///< by kind
+};
+
+struct FusionReport {
+  std::string device;
+  std::vector<SiteReport> sites;
+  std::vector<BucketTotals> buckets;
+
+  /// The site, created on first use.
+  SiteReport &site(llvm::StringRef kind, llvm::StringRef node);
+  /// Something that looks like a pattern and was not recognised by Raise.
+  void addAlmostMatched(llvm::StringRef kind, llvm::StringRef node,
+                        llvm::StringRef code, llvm::StringRef message);
+  unsigned found(llvm::StringRef kind) const;
+  unsigned fused(llvm::StringRef kind) const;
+
+  /// A table of kinds, the misses, and the totals.
+  void printSummary(llvm::raw_ostream &os) const;
+  /// The summary and every site with its numbers.
+  void printText(llvm::raw_ostream &os) const;
+  void printJson(llvm::raw_ostream &os) const;
+  void printHtml(llvm::raw_ostream &os) const;
+
+private:
+  std::map<std::pair<std::string, std::string>, size_t> places;
+};
+
+struct ExpectationResult {
+  bool usageError = false; ///< text names an unknown kind or a bad number
+  std::string text;        ///< empty when all is as expected
+  bool ok() const { return text.empty(); }
+};
+/// `text` is like "add_rms_norm=4,swiglu>=2".
+ExpectationResult checkExpectations(llvm::StringRef text,
+                                    const FusionReport &report);
+
+/// A remark streamer that records Raise's missed remarks (category "raise",
+/// the remark's name is the reason code, its function the pattern) in `report`.
+std::unique_ptr<mlir::remark::detail::MLIRRemarkStreamerBase>
+createReportStreamer(FusionReport &report);
+
+} // namespace fusion
+
+#endif // FUSION_FUSE_REPORT_H

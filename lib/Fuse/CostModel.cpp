@@ -1,0 +1,188 @@
+//===- CostModel.cpp - Predicted time of a group --------------------------===//
+
+#include "CostModel.h"
+#include "Buckets.h"
+
+#include "fusion/Dialect/Fusion/Symbols.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::fuse;
+using target::Arithmetic;
+
+/// Elementwise code reaches this part of the fp32 peak: exponentials and
+/// conversions are no fused multiply-adds.
+static constexpr double elementwiseShare = 0.25;
+
+CostModel::CostModel(const target::DeviceDescription &device,
+                     func::FuncOp func,
+                     const std::map<std::string, int64_t> &sizes)
+    : device(device), values(likelySizes(func)) {
+  for (const auto &[name, value] : sizes)
+    values[name] = value;
+}
+
+double CostModel::evaluate(const SymExpr &expr) const {
+  auto value = expr.evaluate([&](std::string_view name) {
+    auto it = values.find(std::string(name));
+    return std::optional<int64_t>(it == values.end() ? 1 : it->second);
+  });
+  return value ? static_cast<double>(*value) : 1;
+}
+
+double CostModel::elements(Type type) {
+  auto [it, inserted] = elementCounts.try_emplace(type, 0);
+  if (inserted)
+    it->second = std::max(0.0, evaluate(numElements(type)));
+  return it->second;
+}
+
+double CostModel::bytes(Type type) {
+  return std::ceil(elements(type) * elementBits(elementType(type)) / 8.0);
+}
+
+double CostModel::bytesRead(Value input, const Candidate &c) {
+  // What a gather picks or a view leaves out is not read.
+  double most = bytes(input.getType()), read = 0;
+  for (Operation *user : input.getUsers()) {
+    if (!c.contains(user))
+      continue;
+    OpClass kind = classOf(user);
+    bool partial = (kind == OpClass::Gather || kind == OpClass::View) &&
+                   user->getOperand(0) == input;
+    // A cache that is session state stays where it is.
+    if (kind == OpClass::Append && user->getOperand(0) == input &&
+        hasStorage(input.getType()))
+      continue;
+    read += partial ? elements(user->getResult(0).getType()) *
+                          elementBits(elementType(input)) / 8.0
+                    : most;
+  }
+  return std::min(most, read);
+}
+
+double CostModel::bytesWritten(Value output) {
+  Operation *def = output.getDefiningOp();
+  if (classOf(def) == OpClass::Append && hasStorage(output.getType()))
+    return bytes(def->getOperand(1).getType());
+  return bytes(output.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+static Arithmetic arithmeticOf(Operation *hero) {
+  OpClass kind = classOf(hero);
+  if (kind != OpClass::Contraction && kind != OpClass::Attention)
+    return Arithmetic::Vector32;
+  Type element = elementType(hero->getOperand(0));
+  if (element.getIntOrFloatBitWidth() <= 8)
+    return Arithmetic::Tensor8;
+  return element.getIntOrFloatBitWidth() <= 16 ? Arithmetic::Tensor16
+                                               : Arithmetic::Vector32;
+}
+
+namespace {
+/// How often an op is evaluated: once for each distinct way in which its
+/// element's place follows from the output's. `places` stand for such ways.
+struct Evaluations {
+  using Places = llvm::SmallDenseSet<llvm::hash_code, 2>;
+  llvm::DenseMap<Operation *, Places> places;
+
+  static constexpr unsigned most = 16;
+
+  static bool keepsPlace(Operation *op, unsigned operand) {
+    auto fusable = dyn_cast<FusableOpInterface>(op);
+    if (!fusable || fusable.getOpClass() != OpClass::Elementwise)
+      return false;
+    std::optional<AffineMap> map = fusable.getOperandMap(operand);
+    return map && map->isIdentity();
+  }
+
+  explicit Evaluations(const Candidate &c) {
+    for (Value output : c.outputs())
+      places[output.getDefiningOp()].insert(llvm::hash_code(0));
+    for (Operation *op : llvm::reverse(c.ops())) {
+      Places mine = places[op];
+      for (OpOperand &operand : op->getOpOperands()) {
+        Operation *def = operand.get().getDefiningOp();
+        if (!def || !c.contains(def))
+          continue;
+        Places &theirs = places[def];
+        unsigned index = operand.getOperandNumber();
+        for (llvm::hash_code place : mine)
+          if (theirs.size() < most)
+            theirs.insert(keepsPlace(op, index)
+                              ? place
+                              : llvm::hash_combine(place, op, index));
+      }
+    }
+  }
+};
+} // namespace
+
+void CostModel::addArithmetic(const Candidate &c, Cost &cost) {
+  Evaluations evaluations(c);
+  double space = 0;
+  for (Value output : c.outputs())
+    space = std::max(space, elements(output.getType()));
+  Form form = classify(c);
+  bool pulled = form.ok() && form.family == Family::Pointwise;
+  for (Operation *op : c.ops()) {
+    auto fusable = dyn_cast<FusableOpInterface>(op);
+    if (!fusable || fusable.isFree())
+      continue;
+    double own = elements(op->getResult(0).getType());
+    // Reductions read all of their operand.
+    if (fusable.getOpClass() == OpClass::Reduction)
+      own = elements(op->getOperand(0).getType());
+    double each = fusable.getFlopsPerElement();
+    cost.flops += each * own;
+    double times = evaluations.places[op].size() * space;
+    if (pulled && times > own)
+      cost.repeatedFlops += each * (times - own);
+    if (Arithmetic a = arithmeticOf(op); a != Arithmetic::Vector32)
+      cost.arithmetic = a;
+  }
+}
+
+static bool isProduct(Operation *op) {
+  OpClass kind = classOf(op);
+  return kind == OpClass::Contraction || kind == OpClass::Attention;
+}
+
+Cost CostModel::cost(const Candidate &c) {
+  Cost cost;
+  if (c.ops().empty())
+    return cost;
+  cost.launches = 1;
+  addArithmetic(c, cost);
+  for (Value input : c.inputs()) {
+    bool weight = isConstant(input.getDefiningOp());
+    (weight ? cost.streamedBytes : cost.residentBytes) += bytesRead(input, c);
+  }
+  for (Value output : c.outputs())
+    cost.residentBytes += bytesWritten(output);
+  double peak = device.flops(cost.arithmetic);
+  if (llvm::none_of(c.ops(), isProduct))
+    peak *= elementwiseShare;
+  double compute = (cost.flops + cost.repeatedFlops) / peak;
+  double transfer =
+      device.transferSeconds(cost.streamedBytes, cost.residentBytes);
+  cost.seconds = device.launchSeconds.value + std::max(compute, transfer);
+  return cost;
+}
+
+Cost CostModel::cost(Operation *op) {
+  if (isAlias(op) || isConstant(op))
+    return Cost();
+  auto [it, inserted] = singles.try_emplace(op);
+  if (inserted) {
+    Operation *ops[] = {op};
+    it->second = cost(Candidate(ops));
+  }
+  return it->second;
+}

@@ -1,0 +1,302 @@
+//===- Families.cpp - What one kernel can execute -------------------------===//
+
+#include "Families.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::fuse;
+
+/// More ops make a kernel slow to compile and short of registers.
+static constexpr size_t maxOps = 96;
+static constexpr size_t maxInputs = 32;
+
+StringRef fuse::stringify(Family family) {
+  switch (family) {
+  case Family::Pointwise:
+    return "pointwise";
+  case Family::RowReduction:
+    return "row_reduction";
+  case Family::Matmul:
+    return "matmul";
+  case Family::Attention:
+    return "attention";
+  case Family::Append:
+    return "append";
+  case Family::Sequential:
+    return "sequential";
+  }
+  return "";
+}
+
+static Form refuse(StringRef code, const Twine &why) {
+  Form form;
+  form.refusal = Refusal{code, why.str()};
+  return form;
+}
+
+static std::string quote(Operation *op) {
+  return (op->getName().stripDialect() + " at '" + nodeName(op->getLoc()) + "'")
+      .str();
+}
+
+//===----------------------------------------------------------------------===//
+// Pointwise
+//===----------------------------------------------------------------------===//
+
+static Form classifyPointwise(const Candidate &c) {
+  Type space;
+  for (Value output : c.outputs()) {
+    if (space && space != spaceOf(output))
+      return refuse("ITERATION_SPACE",
+                    "outputs lie over different iteration spaces, at " +
+                        quote(output.getDefiningOp()));
+    space = spaceOf(output);
+  }
+  return Form{Family::Pointwise};
+}
+
+//===----------------------------------------------------------------------===//
+// Row reduction
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A tensor's rows: all axes before the last `trailing` ones.
+struct Rows {
+  Type space;
+  int64_t trailing = 0;
+  bool operator==(const Rows &other) const {
+    return space == other.space && trailing == other.trailing;
+  }
+};
+} // namespace
+
+/// The rows that a reduction goes over; nullopt when the reduced axes are not
+/// the last ones.
+static std::optional<Rows> rowsOf(Operation *op) {
+  SmallVector<int64_t> axes = cast<FusableOpInterface>(op).getReducedAxes();
+  int64_t rank = getSymShape(op->getOperand(0)).size();
+  for (auto [i, axis] : llvm::enumerate(axes))
+    if (axis != rank - static_cast<int64_t>(axes.size() - i))
+      return std::nullopt;
+  return Rows{spaceOf(op->getOperand(0)), static_cast<int64_t>(axes.size())};
+}
+
+/// Whether `value` has an element for each element of the rows, one for each
+/// row, or fewer (it is broadcast).
+static bool liesOverRows(Value value, const Rows &rows) {
+  SymShape full = getSymShape(rows.space), shape = getSymShape(value);
+  SymShape dropped(full.begin(), full.end() - rows.trailing);
+  if (ArrayRef<SymExpr>(shape) == ArrayRef<SymExpr>(dropped))
+    return true;
+  auto together = broadcastShapes(full, shape);
+  return together && ArrayRef<SymExpr>(*together) == ArrayRef<SymExpr>(full);
+}
+
+static bool isRowOutput(Value value, const Rows &rows) {
+  SymShape full = getSymShape(rows.space), shape = getSymShape(value);
+  SymShape kept = full, dropped(full.begin(), full.end() - rows.trailing);
+  std::fill(kept.end() - rows.trailing, kept.end(), SymExpr(1));
+  return shape == full || shape == kept || shape == dropped;
+}
+
+static Form classifyRows(const Candidate &c, ArrayRef<Operation *> heroes) {
+  Form form{Family::RowReduction, heroes.front()};
+  if (c.ops().size() == 1)
+    return form;
+  std::optional<Rows> rows = rowsOf(heroes.front());
+  if (!rows)
+    return refuse("AXIS_NOT_LAST", "reduced axes are not the last ones, at " +
+                                       quote(heroes.front()));
+  for (Operation *hero : heroes.drop_front()) {
+    auto other = rowsOf(hero);
+    if (!other || !(*other == *rows))
+      return refuse("ITERATION_SPACE", "reductions go over different rows, " +
+                                           quote(heroes.front()) + " and " +
+                                           quote(hero));
+  }
+  for (Operation *op : c.ops()) {
+    if (llvm::is_contained(heroes, op))
+      continue;
+    if (!hasElementMaps(op))
+      return refuse("LAYOUT", "no element of the same row is read by " +
+                                  quote(op));
+    if (!liesOverRows(op->getResult(0), *rows))
+      return refuse("ITERATION_SPACE", quote(op) + " does not lie over the rows of " +
+                                           quote(heroes.front()));
+  }
+  for (Value output : c.outputs())
+    if (!isRowOutput(output, *rows))
+      return refuse("ITERATION_SPACE",
+                    "the output of " + quote(output.getDefiningOp()) +
+                        " does not lie over the rows of " +
+                        quote(heroes.front()));
+  return form;
+}
+
+//===----------------------------------------------------------------------===//
+// Matmul
+//===----------------------------------------------------------------------===//
+
+/// Adds what feeds `value` inside the candidate: a weight's prologue.
+static void collectPrologue(Value value, const Candidate &c,
+                            llvm::DenseSet<Operation *> &prologue) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !c.contains(op) || !prologue.insert(op).second)
+    return;
+  for (Value operand : op->getOperands())
+    collectPrologue(operand, c, prologue);
+}
+
+static Form classifyPair(Operation *a, Operation *b, Form form) {
+  if (a->getOperand(0) != b->getOperand(0) ||
+      a->getAttrDictionary().get("transpose_lhs") !=
+          b->getAttrDictionary().get("transpose_lhs"))
+    return refuse("TWO_HEROES", "two products of different operands, " +
+                                    quote(a) + " and " + quote(b));
+  if (spaceOf(a->getResult(0)) != spaceOf(b->getResult(0)))
+    return refuse("ITERATION_SPACE", "products of different shapes, " +
+                                         quote(a) + " and " + quote(b));
+  return form;
+}
+
+static Form classifyMatmul(const Candidate &c, ArrayRef<Operation *> heroes) {
+  Form form{Family::Matmul, heroes.front()};
+  if (heroes.size() > 2)
+    return refuse("TWO_HEROES", "more than two products");
+  if (heroes.size() == 2) {
+    form = classifyPair(heroes[0], heroes[1], form);
+    if (!form.ok())
+      return form;
+  }
+  if (c.outputs().size() != 1)
+    return refuse("MULTI_USE", "a value between the product and its epilogue "
+                               "is used elsewhere, at " +
+                                   quote(heroes.front()));
+  Type space = spaceOf(heroes.front()->getResult(0));
+  if (spaceOf(c.outputs().front()) != space)
+    return refuse("ITERATION_SPACE",
+                  "the output has not the product's shape, at " +
+                      quote(c.outputs().front().getDefiningOp()));
+  llvm::DenseSet<Operation *> prologue;
+  for (Operation *hero : heroes) {
+    Operation *lhs = hero->getOperand(0).getDefiningOp();
+    if (lhs && c.contains(lhs))
+      return refuse("LAYOUT", "the lhs of " + quote(hero) +
+                                  " is computed in the same group");
+    collectPrologue(hero->getOperand(1), c, prologue);
+  }
+  for (Operation *op : c.ops()) {
+    if (llvm::is_contained(heroes, op)) {
+      if (prologue.contains(op))
+        return refuse("TWO_HEROES", "one product feeds the other at " + quote(op));
+      continue;
+    }
+    bool elementwise = classOf(op) == OpClass::Elementwise;
+    if (prologue.contains(op)) {
+      if (!elementwise && classOf(op) != OpClass::View)
+        return refuse("LAYOUT", quote(op) + " cannot be read as a weight");
+      continue;
+    }
+    if (!elementwise || !hasElementMaps(op))
+      return refuse("LAYOUT", quote(op) + " is no epilogue of a product");
+    auto together = broadcastShapes(getSymShape(space),
+                                    getSymShape(op->getResult(0)));
+    if (!together || *together != getSymShape(space))
+      return refuse("ITERATION_SPACE", quote(op) +
+                                           " is larger than the product");
+  }
+  return form;
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// Marks the chain that leads to an operand of attention: views and casts; on
+/// queries and keys a rotation; on keys and values an append.
+static void markChain(Value value, const Candidate &c, bool data,
+                      llvm::DenseSet<Operation *> &marked) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !c.contains(op))
+    return;
+  OpClass kind = classOf(op);
+  if (kind == OpClass::Append && data) {
+    marked.insert(op);
+    return markChain(op->getOperand(1), c, data, marked);
+  }
+  if (kind != OpClass::View && !isa<CastOp>(op) && !(data && isa<RopeOp>(op)))
+    return;
+  marked.insert(op);
+  markChain(op->getOperand(0), c, data, marked);
+}
+
+static void markResults(Value value, const Candidate &c,
+                        llvm::DenseSet<Operation *> &marked) {
+  for (Operation *user : value.getUsers())
+    if (c.contains(user) &&
+        (classOf(user) == OpClass::View || isa<CastOp>(user)) &&
+        marked.insert(user).second)
+      markResults(user->getResult(0), c, marked);
+}
+
+static Form classifyAttention(const Candidate &c,
+                              ArrayRef<Operation *> heroes) {
+  if (heroes.size() > 1)
+    return refuse("TWO_HEROES", "two attentions, " + quote(heroes[0]) +
+                                    " and " + quote(heroes[1]));
+  Operation *hero = heroes.front();
+  llvm::DenseSet<Operation *> marked;
+  for (auto [i, operand] : llvm::enumerate(hero->getOperands()))
+    markChain(operand, c, /*data=*/i < 3, marked);
+  markResults(hero->getResult(0), c, marked);
+  for (Operation *op : c.ops())
+    if (op != hero && !marked.contains(op))
+      return refuse("LAYOUT", quote(op) + " is no part of an attention kernel");
+  return Form{Family::Attention, hero};
+}
+
+//===----------------------------------------------------------------------===//
+// Dispatch
+//===----------------------------------------------------------------------===//
+
+Form fuse::classify(const Candidate &c) {
+  if (c.ops().size() > maxOps || c.inputs().size() > maxInputs)
+    return refuse("SIZE", "too many operations or inputs for one kernel");
+  SmallVector<Operation *> rows, products, attentions, appends, opaque;
+  for (Operation *op : c.ops()) {
+    OpClass kind = classOf(op);
+    if (kind == OpClass::Reduction || kind == OpClass::RowReduction)
+      rows.push_back(op);
+    else if (kind == OpClass::Contraction)
+      products.push_back(op);
+    else if (kind == OpClass::Attention)
+      attentions.push_back(op);
+    else if (kind == OpClass::Append)
+      appends.push_back(op);
+    else if (kind == OpClass::Opaque || kind == OpClass::Constant)
+      opaque.push_back(op);
+  }
+  if (!opaque.empty())
+    return c.ops().size() == 1
+               ? Form{Family::Sequential, opaque.front()}
+               : refuse("LAYOUT", quote(opaque.front()) + " runs alone");
+  if ((!rows.empty() + !products.empty() + !attentions.empty()) > 1)
+    return refuse("TWO_HEROES",
+                  "work of two kernel families, " +
+                      quote(rows.empty() ? products.front() : rows.front()) +
+                      " and " +
+                      quote(attentions.empty() ? products.front()
+                                               : attentions.front()));
+  if (!attentions.empty())
+    return classifyAttention(c, attentions);
+  if (!appends.empty())
+    return c.ops().size() == 1
+               ? Form{Family::Append, appends.front()}
+               : refuse("LAYOUT", quote(appends.front()) +
+                                      " runs alone where no attention reads it");
+  if (!products.empty())
+    return classifyMatmul(c, products);
+  if (!rows.empty())
+    return classifyRows(c, rows);
+  return classifyPointwise(c);
+}

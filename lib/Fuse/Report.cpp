@@ -1,0 +1,178 @@
+//===- Report.cpp - What was fused, what was not, and why -----------------===//
+
+#include "fusion/Fuse/Report.h"
+
+#include "mlir/IR/Remarks.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace fusion;
+using llvm::ArrayRef;
+using llvm::StringRef;
+using llvm::Twine;
+
+ArrayRef<StringRef> fusion::siteKinds() {
+  static const StringRef kinds[] = {"add_rms_norm",   "add_layer_norm",
+                                    "swiglu",         "geglu",
+                                    "rope_attention", "dequant_matmul"};
+  return kinds;
+}
+
+ArrayRef<StringRef> fusion::ruleKinds() {
+  static const StringRef kinds[] = {"attention", "prologue",  "epilogue",
+                                    "row",       "pointwise", "siblings"};
+  return kinds;
+}
+
+StringRef fusion::stringify(Outcome outcome) {
+  switch (outcome) {
+  case Outcome::Fused:
+    return "fused";
+  case Outcome::NotProfitable:
+    return "not profitable";
+  case Outcome::Illegal:
+    return "illegal";
+  case Outcome::AlmostMatched:
+    return "almost matched";
+  }
+  return "";
+}
+
+SiteReport &FusionReport::site(StringRef kind, StringRef node) {
+  auto [it, inserted] =
+      places.try_emplace({kind.str(), node.str()}, sites.size());
+  if (inserted) {
+    sites.emplace_back();
+    sites.back().kind = kind.str();
+    sites.back().node = node.str();
+  }
+  return sites[it->second];
+}
+
+void FusionReport::addAlmostMatched(StringRef kind, StringRef node,
+                                    StringRef code, StringRef message) {
+  SiteReport &entry = site(kind, node);
+  // What a later pattern matched after all is no miss.
+  if (!entry.buckets.empty() && entry.outcome != Outcome::AlmostMatched)
+    return;
+  entry.outcome = Outcome::AlmostMatched;
+  entry.nodes = {node.str()};
+  SiteInBucket where;
+  where.code = code.str();
+  where.message = message.str();
+  entry.buckets = {where};
+}
+
+unsigned FusionReport::found(StringRef kind) const {
+  return llvm::count_if(sites, [&](const SiteReport &s) {
+    return s.kind == kind && s.outcome != Outcome::AlmostMatched;
+  });
+}
+
+unsigned FusionReport::fused(StringRef kind) const {
+  return llvm::count_if(
+      sites, [&](const SiteReport &s) { return s.kind == kind && s.fused(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Expectations
+//===----------------------------------------------------------------------===//
+
+static ExpectationResult usage(const Twine &text) { return {true, text.str()}; }
+
+/// The first miss of a kind, for the message.
+static std::string firstMiss(StringRef kind, const FusionReport &report) {
+  for (const SiteReport &site : report.sites) {
+    if (site.kind != kind || site.fused())
+      continue;
+    for (const SiteInBucket &bucket : site.buckets)
+      if (!bucket.fused)
+        return "; first miss: '" + site.node + "', " + bucket.code + ": " +
+               bucket.message;
+  }
+  return "";
+}
+
+static std::string checkOne(StringRef kind, bool least, unsigned number,
+                            const FusionReport &report) {
+  unsigned fused = report.fused(kind);
+  if (least ? fused >= number : fused == number)
+    return "";
+  return llvm::formatv("expected {0}{1} {2} sites to be fused, found {3} of "
+                       "{4}{5}",
+                       least ? "at least " : "", number, kind, fused,
+                       report.found(kind), firstMiss(kind, report))
+      .str();
+}
+
+ExpectationResult fusion::checkExpectations(StringRef text,
+                                            const FusionReport &report) {
+  std::vector<std::string> problems;
+  llvm::SmallVector<StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef part : parts) {
+    bool least = part.contains(">=");
+    auto [kind, count] = part.split(least ? ">=" : "=");
+    kind = kind.trim();
+    unsigned number = 0;
+    if (count.trim().getAsInteger(10, number))
+      return usage("expected KIND=NUMBER or KIND>=NUMBER, found '" + part +
+                   "'");
+    if (!llvm::is_contained(siteKinds(), kind))
+      return usage("unknown kind '" + kind + "', expected one of " +
+                   llvm::join(siteKinds(), ", "));
+    if (std::string problem = checkOne(kind, least, number, report);
+        !problem.empty())
+      problems.push_back(problem);
+  }
+  return {false, llvm::join(problems, "\n")};
+}
+
+//===----------------------------------------------------------------------===//
+// Remarks of Raise
+//===----------------------------------------------------------------------===//
+
+namespace {
+class ReportStreamer final
+    : public mlir::remark::detail::MLIRRemarkStreamerBase {
+public:
+  explicit ReportStreamer(FusionReport &report) : report(report) {}
+
+  void
+  streamOptimizationRemark(const mlir::remark::detail::Remark &remark) override {
+    using mlir::remark::RemarkKind;
+    bool missed = remark.getRemarkKind() == RemarkKind::RemarkMissed ||
+                  remark.getRemarkKind() == RemarkKind::RemarkFailure;
+    if (!missed || remark.getCategoryName() != "raise")
+      return;
+    std::string node = "unnamed";
+    remark.getLocation()->walk([&](mlir::Location loc) {
+      auto named = mlir::dyn_cast<mlir::NameLoc>(loc);
+      if (!named)
+        return mlir::WalkResult::advance();
+      node = named.getName().str();
+      return mlir::WalkResult::interrupt();
+    });
+    std::string message;
+    for (const auto &arg : remark.getArgs()) {
+      if (!message.empty())
+        message += ", ";
+      if (arg.key != "Remark" && arg.key != "Reason")
+        message += arg.key + ": ";
+      message += arg.val;
+    }
+    report.addAlmostMatched(remark.getSubCategoryName(), node,
+                            remark.getRemarkName(), message);
+  }
+
+private:
+  FusionReport &report;
+};
+} // namespace
+
+std::unique_ptr<mlir::remark::detail::MLIRRemarkStreamerBase>
+fusion::createReportStreamer(FusionReport &report) {
+  return std::make_unique<ReportStreamer>(report);
+}

@@ -1,0 +1,71 @@
+//===- ReportJson.cpp - The fusion report for programs --------------------===//
+
+#include "fusion/Fuse/Report.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace fusion;
+
+/// Raised when a field changes its meaning.
+static constexpr int schemaVersion = 1;
+
+static void printSite(llvm::json::OStream &json, const SiteReport &site) {
+  json.attribute("kind", site.kind);
+  json.attribute("node", site.node);
+  json.attribute("outcome", stringify(site.outcome));
+  json.attributeArray("nodes", [&] {
+    for (const std::string &node : site.nodes)
+      json.value(node);
+  });
+  json.attributeArray("buckets", [&] {
+    for (const SiteInBucket &b : site.buckets)
+      json.object([&] {
+        json.attribute("bucket", b.bucket);
+        json.attribute("fused", b.fused);
+        json.attribute("code", b.code);
+        json.attribute("message", b.message);
+        json.attribute("flops", b.flops);
+        json.attribute("bytes_before", b.bytesBefore);
+        json.attribute("bytes_after", b.bytesAfter);
+        json.attribute("us_before", b.secondsBefore * 1e6);
+        json.attribute("us_after", b.secondsAfter * 1e6);
+        json.attribute("ridge", b.ridge);
+      });
+  });
+}
+
+void FusionReport::printJson(llvm::raw_ostream &os) const {
+  llvm::json::OStream json(os, /*IndentSize=*/1);
+  json.object([&] {
+    json.attribute("schema", schemaVersion);
+    json.attribute("device", device);
+    json.attributeObject("kinds", [&] {
+      for (llvm::StringRef kind : siteKinds())
+        json.attributeObject(kind, [&] {
+          json.attribute("found", found(kind));
+          json.attribute("fused", fused(kind));
+        });
+    });
+    json.attributeArray("buckets", [&] {
+      for (const BucketTotals &b : buckets)
+        json.object([&] {
+          json.attribute("name", b.bucket);
+          json.attribute("kernels_before", b.kernelsBefore);
+          json.attribute("kernels_after", b.kernelsAfter);
+          json.attribute("bytes_before", b.bytesBefore);
+          json.attribute("bytes_after", b.bytesAfter);
+          json.attribute("us_before", b.secondsBefore * 1e6);
+          json.attribute("us_after", b.secondsAfter * 1e6);
+          json.attributeObject("groups", [&] {
+            for (const auto &[kind, count] : b.groups)
+              json.attribute(kind, count);
+          });
+        });
+    });
+    json.attributeArray("sites", [&] {
+      for (const SiteReport &site : sites)
+        json.object([&] { printSite(json, site); });
+    });
+  });
+  os << "\n";
+}
