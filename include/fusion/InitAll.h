@@ -10,6 +10,7 @@
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Eval/Eval.h"
+#include "fusion/Fuse/Passes.h"
 #include "fusion/Raise/Decoder/Passes.h"
 #include "fusion/Raise/Passes.h"
 
@@ -31,6 +32,7 @@ inline void registerAllPasses() {
   registerDecoderPasses();
   registerRaisePasses();
   registerRaisePipeline();
+  registerFusePasses();
 }
 
 } // namespace fusion

@@ -33,8 +33,7 @@ void Candidate::stripBorder(ArrayRef<Operation *> ops) {
       aliasesBefore.push_back(op);
     }
   for (Operation *op : llvm::reverse(ops))
-    if (isAlias(op) && contains(op) &&
-        llvm::none_of(op->getUsers(), inside)) {
+    if (isAlias(op) && contains(op) && llvm::none_of(op->getUsers(), inside)) {
       members.erase(op);
       aliasesBehind.push_back(op);
     }

@@ -71,9 +71,9 @@ std::optional<TokenRows> fuse::findTokenRows(func::FuncOp func) {
 // Bucket attribute
 //===----------------------------------------------------------------------===//
 
-DictionaryAttr
-fuse::makeBucket(MLIRContext *context, const SymExpr &rows, int64_t min,
-                 int64_t max, const std::map<std::string, int64_t> &fixed) {
+DictionaryAttr fuse::makeBucket(MLIRContext *context, const SymExpr &rows,
+                                int64_t min, int64_t max,
+                                const std::map<std::string, int64_t> &fixed) {
   Builder b(context);
   NamedAttrList attrs;
   attrs.append("rows", getExprAttr(context, rows));
@@ -136,8 +136,7 @@ struct CloneBucketsPass final
       getOperation().emitError("unknown device '") << device << "'";
       return signalPassFailure();
     }
-    SmallVector<func::FuncOp> functions(
-        getOperation().getOps<func::FuncOp>());
+    SmallVector<func::FuncOp> functions(getOperation().getOps<func::FuncOp>());
     for (func::FuncOp func : functions)
       if (!func.isDeclaration() && failed(split(func, described->isHost())))
         return signalPassFailure();

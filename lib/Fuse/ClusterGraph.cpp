@@ -27,8 +27,8 @@ unsigned ClusterGraph::find(unsigned node) const {
   return node;
 }
 
-SmallVector<unsigned>
-ClusterGraph::neighbours(const std::vector<List> &lists, unsigned node) const {
+SmallVector<unsigned> ClusterGraph::neighbours(const std::vector<List> &lists,
+                                               unsigned node) const {
   SmallVector<unsigned> result;
   node = find(node);
   for (unsigned other : lists[node])

@@ -15,9 +15,10 @@ using target::Arithmetic;
 /// Elementwise code reaches this part of the fp32 peak: exponentials and
 /// conversions are no fused multiply-adds.
 static constexpr double elementwiseShare = 0.25;
+/// The part of the shorter of arithmetic and transfers that is not hidden.
+static constexpr double imperfectOverlap = 0.1;
 
-CostModel::CostModel(const target::DeviceDescription &device,
-                     func::FuncOp func,
+CostModel::CostModel(const target::DeviceDescription &device, func::FuncOp func,
                      const std::map<std::string, int64_t> &sizes)
     : device(device), values(likelySizes(func)) {
   for (const auto &[name, value] : sizes)
@@ -160,19 +161,24 @@ Cost CostModel::cost(const Candidate &c) {
     return cost;
   cost.launches = 1;
   addArithmetic(c, cost);
+  double transfer = 0;
   for (Value input : c.inputs()) {
     bool weight = isConstant(input.getDefiningOp());
-    (weight ? cost.streamedBytes : cost.residentBytes) += bytesRead(input, c);
+    double read = bytesRead(input, c);
+    (weight ? cost.streamedBytes : cost.residentBytes) += read;
+    transfer += device.transferSeconds(read, weight);
   }
-  for (Value output : c.outputs())
-    cost.residentBytes += bytesWritten(output);
+  for (Value output : c.outputs()) {
+    double written = bytesWritten(output);
+    cost.residentBytes += written;
+    transfer += device.transferSeconds(written, false);
+  }
   double peak = device.flops(cost.arithmetic);
   if (llvm::none_of(c.ops(), isProduct))
     peak *= elementwiseShare;
   double compute = (cost.flops + cost.repeatedFlops) / peak;
-  double transfer =
-      device.transferSeconds(cost.streamedBytes, cost.residentBytes);
-  cost.seconds = device.launchSeconds.value + std::max(compute, transfer);
+  cost.seconds = device.launchSeconds.value + std::max(compute, transfer) +
+                 imperfectOverlap * std::min(compute, transfer);
   return cost;
 }
 

@@ -21,10 +21,10 @@ namespace fusion::fuse {
 
 struct Cost {
   double launches = 0;
-  double flops = 0;          ///< useful ones
-  double repeatedFlops = 0;  ///< of elements computed more than once
-  double streamedBytes = 0;  ///< weights
-  double residentBytes = 0;  ///< activations, in and out
+  double flops = 0;         ///< useful ones
+  double repeatedFlops = 0; ///< of elements computed more than once
+  double streamedBytes = 0; ///< weights
+  double residentBytes = 0; ///< activations, in and out
   double seconds = 0;
   target::Arithmetic arithmetic = target::Arithmetic::Vector32;
 

@@ -19,8 +19,8 @@ namespace {
 class Emitter {
 public:
   Emitter(func::FuncOp func, bool strict)
-      : block(func.getBody().front()), end(block.getTerminator()),
-        builder(end), strict(strict) {}
+      : block(func.getBody().front()), end(block.getTerminator()), builder(end),
+        strict(strict) {}
 
   void hoistConstants() {
     Operation *last = nullptr;
@@ -80,8 +80,7 @@ private:
         builder.getStringAttr(kind), candidate.inputs(), config(form.family));
     if (!plan.sites.empty()) {
       SmallVector<StringRef> sites(plan.sites.begin(), plan.sites.end());
-      group->setAttr(FusionDialect::kSitesAttr,
-                     builder.getStrArrayAttr(sites));
+      group->setAttr(FusionDialect::kSitesAttr, builder.getStrArrayAttr(sites));
     }
     fillBody(group, candidate);
   }
@@ -106,9 +105,8 @@ private:
         if (Value mapped = inside.lookup(operand.get()))
           operand.set(mapped);
     }
-    for (auto [value, result] :
-         llvm::zip(candidate.outputs(), group.getOutputs()))
-      value.replaceUsesWithIf(result, [&](OpOperand &use) {
+    for (auto [i, value] : llvm::enumerate(candidate.outputs()))
+      Value(value).replaceUsesWithIf(group.getResult(i), [&](OpOperand &use) {
         return use.getOwner()->getBlock() != body;
       });
     inner.setInsertionPointToEnd(body);

@@ -118,18 +118,19 @@ static Form classifyRows(const Candidate &c, ArrayRef<Operation *> heroes) {
     if (llvm::is_contained(heroes, op))
       continue;
     if (!hasElementMaps(op))
-      return refuse("LAYOUT", "no element of the same row is read by " +
-                                  quote(op));
+      return refuse("LAYOUT",
+                    "no element of the same row is read by " + quote(op));
     if (!liesOverRows(op->getResult(0), *rows))
-      return refuse("ITERATION_SPACE", quote(op) + " does not lie over the rows of " +
+      return refuse("ITERATION_SPACE", quote(op) +
+                                           " does not lie over the rows of " +
                                            quote(heroes.front()));
   }
   for (Value output : c.outputs())
     if (!isRowOutput(output, *rows))
-      return refuse("ITERATION_SPACE",
-                    "the output of " + quote(output.getDefiningOp()) +
-                        " does not lie over the rows of " +
-                        quote(heroes.front()));
+      return refuse("ITERATION_SPACE", "the output of " +
+                                           quote(output.getDefiningOp()) +
+                                           " does not lie over the rows of " +
+                                           quote(heroes.front()));
   return form;
 }
 
@@ -188,7 +189,8 @@ static Form classifyMatmul(const Candidate &c, ArrayRef<Operation *> heroes) {
   for (Operation *op : c.ops()) {
     if (llvm::is_contained(heroes, op)) {
       if (prologue.contains(op))
-        return refuse("TWO_HEROES", "one product feeds the other at " + quote(op));
+        return refuse("TWO_HEROES",
+                      "one product feeds the other at " + quote(op));
       continue;
     }
     bool elementwise = classOf(op) == OpClass::Elementwise;
@@ -199,11 +201,11 @@ static Form classifyMatmul(const Candidate &c, ArrayRef<Operation *> heroes) {
     }
     if (!elementwise || !hasElementMaps(op))
       return refuse("LAYOUT", quote(op) + " is no epilogue of a product");
-    auto together = broadcastShapes(getSymShape(space),
-                                    getSymShape(op->getResult(0)));
+    auto together =
+        broadcastShapes(getSymShape(space), getSymShape(op->getResult(0)));
     if (!together || *together != getSymShape(space))
-      return refuse("ITERATION_SPACE", quote(op) +
-                                           " is larger than the product");
+      return refuse("ITERATION_SPACE",
+                    quote(op) + " is larger than the product");
   }
   return form;
 }
@@ -248,10 +250,23 @@ static Form classifyAttention(const Candidate &c,
   llvm::DenseSet<Operation *> marked;
   for (auto [i, operand] : llvm::enumerate(hero->getOperands()))
     markChain(operand, c, /*data=*/i < 3, marked);
-  markResults(hero->getResult(0), c, marked);
+  llvm::DenseSet<Operation *> results;
+  markResults(hero->getResult(0), c, results);
+  marked.insert(results.begin(), results.end());
   for (Operation *op : c.ops())
     if (op != hero && !marked.contains(op))
       return refuse("LAYOUT", quote(op) + " is no part of an attention kernel");
+  unsigned ends = 0;
+  for (Value output : c.outputs()) {
+    Operation *def = output.getDefiningOp();
+    ends += def == hero || results.contains(def);
+    if (def != hero && !results.contains(def) && classOf(def) == OpClass::View)
+      return refuse("MULTI_USE",
+                    "a view of an operand is needed elsewhere, " + quote(def));
+  }
+  if (ends > 1)
+    return refuse("MULTI_USE",
+                  "the result of " + quote(hero) + " leaves in two layouts");
   return Form{Family::Attention, hero};
 }
 
@@ -281,19 +296,19 @@ Form fuse::classify(const Candidate &c) {
                ? Form{Family::Sequential, opaque.front()}
                : refuse("LAYOUT", quote(opaque.front()) + " runs alone");
   if ((!rows.empty() + !products.empty() + !attentions.empty()) > 1)
-    return refuse("TWO_HEROES",
-                  "work of two kernel families, " +
-                      quote(rows.empty() ? products.front() : rows.front()) +
-                      " and " +
-                      quote(attentions.empty() ? products.front()
-                                               : attentions.front()));
+    return refuse(
+        "TWO_HEROES",
+        "work of two kernel families, " +
+            quote(rows.empty() ? products.front() : rows.front()) + " and " +
+            quote(attentions.empty() ? products.front() : attentions.front()));
   if (!attentions.empty())
     return classifyAttention(c, attentions);
   if (!appends.empty())
     return c.ops().size() == 1
                ? Form{Family::Append, appends.front()}
-               : refuse("LAYOUT", quote(appends.front()) +
-                                      " runs alone where no attention reads it");
+               : refuse("LAYOUT",
+                        quote(appends.front()) +
+                            " runs alone where no attention reads it");
   if (!products.empty())
     return classifyMatmul(c, products);
   if (!rows.empty())

@@ -175,8 +175,15 @@ static Cost sumOfSingles(ArrayRef<Operation *> ops, CostModel &costs) {
   return sum;
 }
 
+static Outcome outcomeOf(StringRef code) {
+  if (code == "NOT_PROFITABLE")
+    return Outcome::NotProfitable;
+  return code == "DISABLED_BY_FLAG" || code == "FUEL" ? Outcome::Disabled
+                                                      : Outcome::Illegal;
+}
+
 void FormGroupsPass::reportSite(const SiteDecision &decision,
-                             Grouping &grouping) {
+                                Grouping &grouping) {
   const Site &site = decision.site;
   CostModel &costs = grouping.getCosts();
   SiteReport &entry = report->site(site.kind, site.node);
@@ -189,8 +196,7 @@ void FormGroupsPass::reportSite(const SiteDecision &decision,
   bucket.code = bucket.fused ? "FUSED" : decision.attempt.refusal->code.str();
   if (!bucket.fused) {
     bucket.message = decision.attempt.refusal->why;
-    entry.outcome = bucket.code == "NOT_PROFITABLE" ? Outcome::NotProfitable
-                                                    : Outcome::Illegal;
+    entry.outcome = outcomeOf(bucket.code);
   }
   ArrayRef<Operation *> ops =
       cluster ? grouping.members(*cluster) : ArrayRef<Operation *>(site.ops);
@@ -211,9 +217,8 @@ void FormGroupsPass::reportSite(const SiteDecision &decision,
                        .function(grouping.getFunction().getName()))
         << remark::reason("{0}", decision.attempt.refusal->why)
         << remark::metric("Nodes", llvm::join(entry.nodes, " "))
-        << remark::metric(
-               "UnfusedUs",
-               llvm::formatv("{0:f2}", before.seconds * 1e6).str())
+        << remark::metric("UnfusedUs",
+                          llvm::formatv("{0:f2}", before.seconds * 1e6).str())
         << remark::metric("FusedUs",
                           llvm::formatv("{0:f2}", after.seconds * 1e6).str());
 }

@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::fuse;
 
-/// A fusion must win by this much: the model is no better.
-static constexpr double margin = 0.02;
+/// A fusion must win this part of a launch: the model is no better.
+static constexpr double margin = 0.1;
 
 //===----------------------------------------------------------------------===//
 // What is switched off
@@ -38,9 +38,8 @@ bool Disabled::site(const Site &site) const {
 }
 
 bool Disabled::rule(StringRef rule) const {
-  return llvm::any_of(entries, [&](const Entry &e) {
-    return e.kind == rule && !e.node;
-  });
+  return llvm::any_of(
+      entries, [&](const Entry &e) { return e.kind == rule && !e.node; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -170,7 +169,8 @@ Attempt Grouping::examine(ArrayRef<unsigned> given, Gate gate) {
   if (!graph.canMerge(clusters))
     return refuse("CYCLE", "a path leaves the group and comes back");
   if (gate == Gate::IfItPays &&
-      attempt.secondsAfter >= attempt.secondsBefore * (1 - margin))
+      attempt.secondsBefore - attempt.secondsAfter <
+          margin * costs.getDevice().launchSeconds.value)
     return refuse("NOT_PROFITABLE", "the fused kernel is not faster");
   if (fuel == 0)
     return refuse("FUEL", "no fuel left");
@@ -214,9 +214,9 @@ void Grouping::remark(const Attempt &attempt, StringRef rule,
   if (!attempt.ok())
     emitted << remark::reason("{0}", attempt.refusal->why);
   emitted << remark::metric("Nodes", llvm::join(nodeNames(ops), " "))
-          << remark::metric("UnfusedUs",
-                            llvm::formatv("{0:f2}", attempt.secondsBefore * 1e6)
-                                .str())
+          << remark::metric(
+                 "UnfusedUs",
+                 llvm::formatv("{0:f2}", attempt.secondsBefore * 1e6).str())
           << remark::metric(
                  "FusedUs",
                  llvm::formatv("{0:f2}", attempt.secondsAfter * 1e6).str());

@@ -8,21 +8,24 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
 using namespace fusion;
 
-namespace {
+namespace fusion {
 #define GEN_PASS_REGISTRATION
 #include "fusion/Fuse/Passes.h.inc"
+} // namespace fusion
 
+namespace {
 struct FusePipelineOptions : PassPipelineOptions<FusePipelineOptions> {
   Option<std::string> device{*this, "device",
                              llvm::cl::desc("h100, h200 or host"),
                              llvm::cl::init("host")};
-  ListOption<std::string> disable{
-      *this, "disable", llvm::cl::desc("KIND or KIND@NODE, or all")};
+  ListOption<std::string> disable{*this, "disable",
+                                  llvm::cl::desc("KIND or KIND@NODE, or all")};
   Option<std::string> numerics{*this, "numerics",
                                llvm::cl::desc("strict or default"),
                                llvm::cl::init("default")};
@@ -88,7 +91,7 @@ void fusion::buildFusePipeline(OpPassManager &pm, const FuseOptions &options) {
 }
 
 void fusion::registerFusePasses() {
-  registerFuse();
+  registerFuseTablePasses();
   PassPipelineRegistration<FusePipelineOptions>(
       "fusion-fuse", "groups for every bucket of token rows",
       [](OpPassManager &pm, const FusePipelineOptions &given) {

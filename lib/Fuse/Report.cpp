@@ -34,6 +34,8 @@ StringRef fusion::stringify(Outcome outcome) {
     return "not profitable";
   case Outcome::Illegal:
     return "illegal";
+  case Outcome::Disabled:
+    return "switched off";
   case Outcome::AlmostMatched:
     return "almost matched";
   }
@@ -134,37 +136,44 @@ ExpectationResult fusion::checkExpectations(StringRef text,
 // Remarks of Raise
 //===----------------------------------------------------------------------===//
 
+static std::string nameOf(mlir::Location loc) {
+  std::string name = "unnamed";
+  loc->walk([&](mlir::Location inner) {
+    auto named = mlir::dyn_cast<mlir::NameLoc>(inner);
+    if (!named)
+      return mlir::WalkResult::advance();
+    name = named.getName().str();
+    return mlir::WalkResult::interrupt();
+  });
+  return name;
+}
+
 namespace {
+/// Listens to the remarks of category `raise`: the remark's name is the
+/// pattern, its arguments are reason, node, stopped, expected and found.
 class ReportStreamer final
     : public mlir::remark::detail::MLIRRemarkStreamerBase {
 public:
   explicit ReportStreamer(FusionReport &report) : report(report) {}
 
-  void
-  streamOptimizationRemark(const mlir::remark::detail::Remark &remark) override {
-    using mlir::remark::RemarkKind;
-    bool missed = remark.getRemarkKind() == RemarkKind::RemarkMissed ||
-                  remark.getRemarkKind() == RemarkKind::RemarkFailure;
+  void streamOptimizationRemark(
+      const mlir::remark::detail::Remark &remark) override {
+    auto type = remark.getRemarkType();
+    bool missed = type == llvm::remarks::Type::Missed ||
+                  type == llvm::remarks::Type::Failure;
     if (!missed || remark.getCategoryName() != "raise")
       return;
-    std::string node = "unnamed";
-    remark.getLocation()->walk([&](mlir::Location loc) {
-      auto named = mlir::dyn_cast<mlir::NameLoc>(loc);
-      if (!named)
-        return mlir::WalkResult::advance();
-      node = named.getName().str();
-      return mlir::WalkResult::interrupt();
-    });
-    std::string message;
+    std::string node = nameOf(remark.getLocation()), code, message;
     for (const auto &arg : remark.getArgs()) {
-      if (!message.empty())
-        message += ", ";
-      if (arg.key != "Remark" && arg.key != "Reason")
-        message += arg.key + ": ";
-      message += arg.val;
+      if (arg.key == "node")
+        node = arg.val;
+      else if (arg.key == "reason")
+        code = arg.val;
+      else
+        message += (message.empty() ? "" : ", ") +
+                   (arg.key == "Remark" ? "" : arg.key + ": ") + arg.val;
     }
-    report.addAlmostMatched(remark.getSubCategoryName(), node,
-                            remark.getRemarkName(), message);
+    report.addAlmostMatched(remark.getRemarkName(), node, code, message);
   }
 
 private:

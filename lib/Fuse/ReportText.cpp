@@ -50,8 +50,8 @@ static void printKinds(const FusionReport &report, raw_ostream &os) {
 static void printMisses(const FusionReport &report, raw_ostream &os) {
   for (const SiteReport &site : report.sites)
     if (const SiteInBucket *miss = site.fused() ? nullptr : firstMiss(site)) {
-      os << "  " << site.kind << " at '" << site.node << "': "
-         << stringify(site.outcome) << ", " << miss->code;
+      os << "  " << site.kind << " at '" << site.node
+         << "': " << stringify(site.outcome) << ", " << miss->code;
       if (!miss->bucket.empty())
         os << " in " << miss->bucket;
       os << ": " << miss->message << "\n";
@@ -84,8 +84,9 @@ void FusionReport::printSummary(raw_ostream &os) const {
 }
 
 static void printSite(const SiteReport &site, raw_ostream &os) {
-  os << "\n" << site.kind << " at '" << site.node << "': "
-     << stringify(site.outcome) << "\n";
+  os << "\n"
+     << site.kind << " at '" << site.node << "': " << stringify(site.outcome)
+     << "\n";
   os << "  nodes: " << llvm::join(site.nodes, " ") << "\n";
   for (const SiteInBucket &b : site.buckets) {
     if (b.bucket.empty()) {
@@ -160,8 +161,8 @@ void FusionReport::printHtml(raw_ostream &os) const {
          << "</td><td>" << b.code << "</td>"
          << formatv("<td>{0:f0}</td><td>{1:f0}</td><td>{2:f0}</td>"
                     "<td>{3:f2}</td><td>{4:f2}</td>",
-                    b.flops, b.bytesBefore, b.bytesAfter,
-                    b.secondsBefore * 1e6, b.secondsAfter * 1e6)
+                    b.flops, b.bytesBefore, b.bytesAfter, b.secondsBefore * 1e6,
+                    b.secondsAfter * 1e6)
          << "<td>" << escape(b.message) << "</td></tr>\n";
   os << "</table>\n</body></html>\n";
 }

@@ -137,13 +137,13 @@ bool matchDequantMatmul(Operation *op, const Context &context, Path &path) {
   return false;
 }
 
-struct Pattern {
+struct KnownPattern {
   StringRef kind;
   bool (*match)(Operation *, const Context &, Path &);
 };
 
 /// In the order in which sites are tried.
-constexpr Pattern patterns[] = {
+constexpr KnownPattern patterns[] = {
     {"rope_attention", matchRopeAttention},
     {"dequant_matmul", matchDequantMatmul},
     {"swiglu", matchGated<SiluOp>},
@@ -157,13 +157,13 @@ constexpr Pattern patterns[] = {
 /// By kind, in the table's order, then as given.
 static void sortSites(std::vector<Site> &sites) {
   auto place = [](const Site &site) {
-    return llvm::find_if(patterns, [&](const Pattern &p) {
-             return p.kind == site.kind;
-           }) - std::begin(patterns);
+    return llvm::find_if(
+               patterns,
+               [&](const KnownPattern &p) { return p.kind == site.kind; }) -
+           std::begin(patterns);
   };
-  llvm::stable_sort(sites, [&](const Site &a, const Site &b) {
-    return place(a) < place(b);
-  });
+  llvm::stable_sort(
+      sites, [&](const Site &a, const Site &b) { return place(a) < place(b); });
 }
 
 static void sortOps(SmallVectorImpl<Operation *> &ops) {
@@ -180,7 +180,7 @@ std::vector<Site> fuse::findSites(func::FuncOp func) {
   std::vector<Site> sites;
   std::map<std::string, unsigned> taken;
   for (Operation &op : block)
-    for (const Pattern &pattern : patterns) {
+    for (const KnownPattern &pattern : patterns) {
       Path path;
       if (!pattern.match(&op, context, path))
         continue;

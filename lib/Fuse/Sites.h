@@ -11,8 +11,8 @@ namespace fusion::fuse {
 
 /// One place in a function where a known pattern may fuse.
 struct Site {
-  std::string kind; ///< one of siteKinds()
-  std::string node; ///< the node that names it
+  std::string kind;                         ///< one of siteKinds()
+  std::string node;                         ///< the node that names it
   llvm::SmallVector<mlir::Operation *> ops; ///< in block order
   std::string id() const { return kind + ":" + node; }
 };

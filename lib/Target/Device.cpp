@@ -102,9 +102,9 @@ double DeviceDescription::ridge(Arithmetic arithmetic) const {
   return flops(arithmetic) / copyBandwidth.value;
 }
 
-double DeviceDescription::transferSeconds(double streamed,
-                                          double resident) const {
-  bool fits = resident <= cacheBytes.value / 2;
-  return streamed / readBandwidth.value +
-         resident / (fits ? cacheBandwidth.value : copyBandwidth.value);
+double DeviceDescription::transferSeconds(double bytes, bool streamed) const {
+  if (streamed)
+    return bytes / readBandwidth.value;
+  bool fits = bytes <= cacheBytes.value / 4;
+  return bytes / (fits ? cacheBandwidth.value : copyBandwidth.value);
 }

@@ -28,7 +28,7 @@ llvm::ArrayRef<llvm::StringRef> siteKinds();
 /// The general rules that `--disable-fusion` knows besides.
 llvm::ArrayRef<llvm::StringRef> ruleKinds();
 
-enum class Outcome { Fused, NotProfitable, Illegal, AlmostMatched };
+enum class Outcome { Fused, NotProfitable, Illegal, Disabled, AlmostMatched };
 llvm::StringRef stringify(Outcome outcome);
 
 /// A site in one bucket function.
@@ -94,8 +94,9 @@ struct ExpectationResult {
 ExpectationResult checkExpectations(llvm::StringRef text,
                                     const FusionReport &report);
 
-/// A remark streamer that records Raise's missed remarks (category "raise",
-/// the remark's name is the reason code, its function the pattern) in `report`.
+/// A remark streamer that records Raise's missed remarks in `report`: category
+/// "raise", named by the pattern, with the arguments reason (the code), node,
+/// stopped, expected and found.
 std::unique_ptr<mlir::remark::detail::MLIRRemarkStreamerBase>
 createReportStreamer(FusionReport &report);
 

@@ -41,9 +41,9 @@ struct DeviceDescription {
   double flops(Arithmetic arithmetic) const;
   /// Operations a byte at which a kernel turns from memory- to compute-bound.
   double ridge(Arithmetic arithmetic) const;
-  /// Seconds to move a kernel's bytes: `streamed` ones always come from memory
-  /// (weights), `resident` ones stay in the last-level cache where they fit.
-  double transferSeconds(double streamed, double resident) const;
+  /// Seconds to move a tensor: a streamed one (a weight) comes from memory,
+  /// others stay in the last-level cache where they fit.
+  double transferSeconds(double bytes, bool streamed) const;
   bool isHost() const { return target == "host"; }
 };
 

@@ -43,13 +43,14 @@ TEST(Device, ReachedRidgeOfTheH200) {
 // at 4139 GB/s took 519 us. The model must be within 5 %.
 TEST(Device, PredictsTheMeasuredNorm) {
   const DeviceDescription &d = *findDevice("h200");
-  double bytes = 4.0 * 65536 * 4096 * 2;
-  double predicted = d.launchSeconds.value + d.transferSeconds(0, bytes);
+  double tensor = 65536.0 * 4096 * 2;
+  double predicted =
+      d.launchSeconds.value + 4 * d.transferSeconds(tensor, false);
   EXPECT_NEAR(predicted * 1e6, 519, 26);
 }
 
 TEST(Device, SmallActivationsStayInTheCache) {
   const DeviceDescription &d = *findDevice("h200");
-  EXPECT_LT(d.transferSeconds(0, 8e6), d.transferSeconds(8e6, 0));
-  EXPECT_GT(d.transferSeconds(0, 1e9), 1e9 / d.cacheBandwidth.value);
+  EXPECT_LT(d.transferSeconds(8e6, false), d.transferSeconds(8e6, true));
+  EXPECT_GT(d.transferSeconds(1e9, false), 1e9 / d.cacheBandwidth.value);
 }
