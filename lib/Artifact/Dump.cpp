@@ -109,7 +109,9 @@ private:
     if (arg.hint != CacheHint::None)
       what +=
           arg.hint == CacheHint::EvictFirst ? " evict_first" : " evict_last";
-    return what + (arg.stepInvariant ? " invariant" : "");
+    if (arg.invariance == Invariance::OlderRows)
+      what += " older_invariant";
+    return what + (arg.invariance == Invariance::All ? " invariant" : "");
   }
   /// Sizes at the symbols' upper ends, where all of them are bounded.
   void arena(const Program &p) {

@@ -277,7 +277,7 @@ template <typename A>
 void field(A &a, LaunchArg &l) {
   field(a, l.buffer);
   a.enumField(l.hint, static_cast<unsigned>(CacheHint::EvictLast));
-  field(a, l.stepInvariant);
+  a.enumField(l.invariance, static_cast<unsigned>(Invariance::OlderRows));
 }
 template <typename A>
 void field(A &a, Launch &l) {

@@ -144,13 +144,18 @@ enum class LaunchClass : uint8_t {
   Chain, ///< shares one (grid, shared memory, register) class with its chain
 };
 enum class CacheHint : uint8_t { None, EvictFirst, EvictLast };
+/// Which loads from a buffer may move into a launch's prologue, before the wait
+/// for the previous kernel.
+enum class Invariance : uint8_t {
+  None,      ///< a launch of this program writes the buffer
+  All,       ///< none does
+  OlderRows, ///< a cache: launches write only the rows of this step
+};
 
 struct LaunchArg {
   BufferRef buffer;
   CacheHint hint = CacheHint::None;
-  /// No kernel of this program writes the buffer: its loads may move into the
-  /// prologue, before the wait for the previous kernel.
-  bool stepInvariant = false;
+  Invariance invariance = Invariance::None;
 };
 
 struct Launch {

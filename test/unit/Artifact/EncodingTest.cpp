@@ -34,7 +34,7 @@ TEST(Encoding, RoundTrip) {
   EXPECT_EQ("{}", decoded->explain);
   const Launch &l = decoded->programs[0].launches[1];
   EXPECT_EQ(CacheHint::EvictFirst, l.args[0].hint);
-  EXPECT_TRUE(l.args[0].stepInvariant);
+  EXPECT_EQ(Invariance::All, l.args[0].invariance);
   EXPECT_TRUE(l.programmatic);
   EXPECT_EQ(1024u, decoded->kernels[0].code[1].sharedBytes);
 }
