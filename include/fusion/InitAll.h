@@ -9,6 +9,7 @@
 #define FUSION_INITALL_H
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Plan/PlanOps.h"
 #include "fusion/Eval/Eval.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/Raise/Decoder/Passes.h"
@@ -21,7 +22,7 @@
 namespace fusion {
 
 inline void registerAllDialects(mlir::DialectRegistry &registry) {
-  registry.insert<FusionDialect, mlir::func::FuncDialect>();
+  registry.insert<FusionDialect, plan::PlanDialect, mlir::func::FuncDialect>();
 }
 
 inline void registerAllPasses() {

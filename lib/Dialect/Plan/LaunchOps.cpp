@@ -129,9 +129,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << getKernelAttr() << ", found " << getInputs().size() << " and "
            << getOutputs().size();
   if (static_cast<int64_t>(getSizes().size()) != kernel.getNumSizes())
-    return emitOpError("expected ") << kernel.getNumSizes() << " sizes for "
-                                    << getKernelAttr() << ", found "
-                                    << getSizes().size();
+    return emitOpError("expected ")
+           << kernel.getNumSizes() << " sizes for " << getKernelAttr()
+           << ", found " << getSizes().size();
   return success();
 }
 

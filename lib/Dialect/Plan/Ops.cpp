@@ -4,6 +4,7 @@
 #include "fusion/Dialect/Plan/PlanOps.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -28,7 +29,7 @@ static LogicalResult verifyElement(Operation *op, Type tensor) {
          << tensor;
 }
 
-LogicalResult ModelOp::verify() {
+LogicalResult ModelOp::verifyRegions() {
   if (failed(verifyExpr(*this, "appended", getAppended())))
     return failure();
   int64_t inputs = 0;
@@ -100,8 +101,8 @@ plan::ConstantOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (*getResult() < 0 ||
       *getResult() >=
           static_cast<int64_t>(kernel.getYield().getValues().size()))
-    return emitOpError("names result ") << *getResult() << " of "
-                                        << getKernelAttr();
+    return emitOpError("names result ")
+           << *getResult() << " of " << getKernelAttr();
   for (auto source : getSources()->getAsRange<FlatSymbolRefAttr>())
     if (!symbols.lookupNearestSymbolFrom<plan::ConstantOp>(*this, source))
       return emitOpError("no constant ") << source;

@@ -22,7 +22,7 @@ def Plan_ModelOp : Plan_Op<"model", [
 
     ```mlir
     plan.model "main" {
-      plan.symbol "seq" input 0 axis 1 in [1, 4096]
+      plan.symbol "seq" input 0 axis 1 in 1 to 4096
       plan.model_input "input_ids" : tensor<1x?xi64, #fusion.shape<[1, seq]>> role "token_ids"
       plan.model_output "logits" : tensor<1x?x8xf32, #fusion.shape<[1, seq, 8]>>
     }
@@ -33,7 +33,7 @@ def Plan_ModelOp : Plan_Op<"model", [
                        DefaultValuedAttr<Plan_I64Attr, "0">:$max_context);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$name attr-dict-with-keyword $body";
-  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 def Plan_SymbolOp : Plan_Op<"symbol", [HasParent<"ModelOp">]> {
@@ -43,7 +43,7 @@ def Plan_SymbolOp : Plan_Op<"symbol", [HasParent<"ModelOp">]> {
     gives the compiled range, inclusive.
 
     ```mlir
-    plan.symbol "past" cached_length in [0, 8191]
+    plan.symbol "past" cached_length in 0 to 8191
     ```
   }];
   let arguments = (ins StrAttr:$name, OptionalAttr<Plan_I64Attr>:$input,
@@ -51,7 +51,7 @@ def Plan_SymbolOp : Plan_Op<"symbol", [HasParent<"ModelOp">]> {
                        Plan_I64Attr:$upper);
   let assemblyFormat = [{
     $name (`input` $input^ `axis` $axis) : (`cached_length`)?
-    `in` `[` $lower `,` $upper `]` attr-dict
+    `in` $lower `to` $upper attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -155,7 +155,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
     planned bytes and their lower bound at the upper sizes.
 
     ```mlir
-    plan.program @decode rows "1" in [1, 1] fixed {seq = 1 : i64} {
+    plan.program @decode rows "1" in 1 to 1 fixed {seq = 1 : i64} {
       %x = plan.input 0
       %y = plan.output 0
       plan.launch @relu (%x) to (%y) sizes ["1"] grid "1" grain "1" scratch "0"
@@ -169,7 +169,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        OptionalAttr<DenseI64ArrayAttr>:$arena);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `rows` $rows `in` `[` $min_rows `,` $max_rows `]`
+    $sym_name `rows` $rows `in` $min_rows `to` $max_rows
     (`fixed` $fixed^)? (`set` $set^)? (`arena` $arena^)?
     attr-dict-with-keyword $body
   }];

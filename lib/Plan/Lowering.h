@@ -1,0 +1,52 @@
+//===- Lowering.h - Parts of the lowering to launches -----------*- C++ -*-===//
+
+#ifndef FUSION_LIB_PLAN_LOWERING_H
+#define FUSION_LIB_PLAN_LOWERING_H
+
+#include "KernelTable.h"
+#include "fusion/Plan/Passes.h"
+
+namespace fusion {
+
+/// The constants of a module, each once, as `plan.constant` symbols.
+class ConstantPool {
+public:
+  explicit ConstantPool(mlir::ModuleOp module)
+      : module(module), symbols(module) {}
+
+  /// The constant that a value is, or null: a `fusion.weight`, a
+  /// `fusion.constant`, or a result that Link evaluates.
+  plan::ConstantOp get(mlir::Value value);
+
+  /// Makes the results of a bound group constants that Link evaluates, where
+  /// all its inputs are constants and the results are worth their place in the
+  /// artifact. Returns false, and does nothing, elsewhere.
+  bool evaluate(GroupOp group);
+
+private:
+  plan::ConstantOp insert(llvm::StringRef name, mlir::Type type,
+                          mlir::Attribute value);
+
+  mlir::ModuleOp module;
+  mlir::SymbolTable symbols;
+  /// By value (or kernel, result and sources) and type.
+  llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, plan::ConstantOp>
+      known;
+  llvm::DenseMap<mlir::Value, plan::ConstantOp> evaluated;
+};
+
+/// Whether the argument is a session state, and its index.
+std::optional<int64_t> getStateIndex(mlir::func::FuncOp function,
+                                     unsigned argument);
+
+/// The axis of a state along which tokens are appended.
+std::optional<int64_t> getLengthAxis(mlir::Type type);
+
+/// Declares what the functions have in common, by the one with the fewest
+/// fixed sizes. Call before the functions are lowered.
+mlir::FailureOr<plan::ModelOp>
+buildModel(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions);
+
+} // namespace fusion
+
+#endif // FUSION_LIB_PLAN_LOWERING_H

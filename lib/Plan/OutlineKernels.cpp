@@ -1,0 +1,136 @@
+//===- OutlineKernels.cpp - Groups to kernels -----------------------------===//
+
+#include "KernelTable.h"
+#include "fusion/Plan/Passes.h"
+
+namespace fusion {
+#define GEN_PASS_DEF_OUTLINEKERNELS
+#include "fusion/Plan/Passes.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+namespace {
+
+/// A kernel holds constants of at most this many elements; others are operands.
+constexpr int64_t kMostInlineElements = 16;
+
+/// Drops results that nothing uses, with the ops that only they need. A group
+/// that appends to a session state keeps everything: its effect is the memory.
+GroupOp dropUnusedResults(GroupOp group) {
+  if (llvm::none_of(group.getOutputs(), [](Value v) { return v.use_empty(); }))
+    return group;
+  for (auto append : group.getBlock()->getOps<KvAppendOp>())
+    if (hasStorage(append.getType()))
+      return group;
+  SmallVector<Value> kept, yielded;
+  for (auto [output, value] :
+       llvm::zip(group.getOutputs(), group.getYield().getValues()))
+    if (!output.use_empty()) {
+      kept.push_back(output);
+      yielded.push_back(value);
+    }
+  if (kept.empty()) {
+    group.erase();
+    return nullptr;
+  }
+  OpBuilder builder(group);
+  auto slim = GroupOp::create(
+      builder, group.getLoc(), ValueRange(yielded).getTypes(),
+      group.getKindAttr(), group.getInputs(), group.getKernelAttr());
+  slim->setDiscardableAttrs(group->getDiscardableAttrDictionary());
+  group.getYield()->setOperands(yielded);
+  for (auto [old, output] : llvm::zip(kept, slim.getOutputs()))
+    old.replaceAllUsesWith(output);
+  slim.getBody().takeBody(group.getBody());
+  group.erase();
+  return slim;
+}
+
+void eraseDeadOps(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (!op.hasTrait<OpTrait::IsTerminator>() && op.use_empty())
+      op.erase();
+}
+
+/// Large constants become inputs of the group, unused inputs disappear.
+void settleInputs(GroupOp group) {
+  Block &block = *group.getBlock();
+  SmallVector<Value> inputs(group.getInputs());
+  OpBuilder outside(group);
+  for (auto constant :
+       llvm::make_early_inc_range(block.getOps<fusion::ConstantOp>())) {
+    if (constant.getType().getNumElements() <= kMostInlineElements ||
+        isa<SplatElementsAttr>(constant.getValue()))
+      continue;
+    inputs.push_back(outside.clone(*constant)->getResult(0));
+    constant.replaceAllUsesWith(
+        block.addArgument(constant.getType(), constant.getLoc()));
+    constant.erase();
+  }
+  for (unsigned i = block.getNumArguments(); i-- > 0;) {
+    if (!block.getArgument(i).use_empty())
+      continue;
+    block.eraseArgument(i);
+    inputs.erase(inputs.begin() + i);
+  }
+  group.getInputsMutable().assign(inputs);
+}
+
+/// Sizes as data that leave the function need a kernel that writes them.
+void wrapShapeValues(func::FuncOp function) {
+  for (auto value :
+       llvm::make_early_inc_range(function.getOps<ShapeValueOp>())) {
+    if (value.use_empty()) {
+      value.erase();
+      continue;
+    }
+    OpBuilder builder(value);
+    auto config = KernelConfigAttr::get(builder.getContext(),
+                                        builder.getStringAttr("pointwise"),
+                                        builder.getDictionaryAttr({}));
+    auto group = GroupOp::create(
+        builder, value.getLoc(), TypeRange(value.getType()),
+        builder.getStringAttr("shape_value"), ValueRange(), config);
+    value.replaceAllUsesWith(group.getResult(0));
+    Block &block = group.getBody().emplaceBlock();
+    value->moveBefore(&block, block.end());
+    OpBuilder body = OpBuilder::atBlockEnd(&block);
+    YieldOp::create(body, value.getLoc(), value.getResult());
+  }
+}
+
+struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
+  void runOnOperation() override {
+    KernelTable table(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      wrapShapeValues(function);
+      // Backwards, so that a group whose users have gone is seen as unused.
+      SmallVector<GroupOp> groups(function.getOps<GroupOp>());
+      for (GroupOp &group : llvm::reverse(groups)) {
+        if (!group.getKernelAttr()) {
+          group.emitOpError("expected a kernel family; run the fuse pipeline");
+          return signalPassFailure();
+        }
+        group = dropUnusedResults(group);
+        if (!group)
+          continue;
+        eraseDeadOps(*group.getBlock());
+        settleInputs(group);
+      }
+      for (GroupOp group : groups)
+        if (group)
+          bind(table, group);
+    }
+  }
+
+  void bind(KernelTable &table, GroupOp group) {
+    KernelTable::Binding binding = table.bind(group);
+    SmallVector<StringRef> sizes(binding.sizes.begin(), binding.sizes.end());
+    group->setAttr(kKernelAttrName, FlatSymbolRefAttr::get(binding.kernel));
+    group->setAttr(kSizesAttrName,
+                   Builder(group.getContext()).getStrArrayAttr(sizes));
+  }
+};
+} // namespace
