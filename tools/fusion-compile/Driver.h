@@ -1,0 +1,46 @@
+//===- Driver.h - From ONNX to artifact -------------------------*- C++ -*-===//
+
+#ifndef FUSION_TOOLS_FUSION_COMPILE_DRIVER_H
+#define FUSION_TOOLS_FUSION_COMPILE_DRIVER_H
+
+#include "Options.h"
+
+#include "fusion/Fuse/Report.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace fusion::compile {
+
+/// One compilation: the phases in order, and what is said about them.
+class Driver {
+public:
+  Driver(const Options &options, mlir::MLIRContext &context)
+      : options(options), context(context) {}
+
+  ExitCode run();
+
+private:
+  /// Runs a phase, with its time under --timing; false when it failed.
+  bool phase(llvm::StringRef name, llvm::function_ref<bool()> body);
+  bool collectRemarks();
+  bool runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
+  bool import();
+  bool raise();
+  bool fuse();
+  bool plan();
+  ExitCode emitCard();
+  ExitCode emitArtifact();
+  ExitCode printModule();
+  /// Prints the report and checks --expect.
+  ExitCode conclude();
+
+  const Options &options;
+  mlir::MLIRContext &context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  FusionReport report;
+};
+
+} // namespace fusion::compile
+
+#endif // FUSION_TOOLS_FUSION_COMPILE_DRIVER_H

@@ -1,0 +1,23 @@
+//===- fusion-compile.cpp - Ahead-of-time compiler of ONNX models ---------===//
+
+#include "Diagnostics.h"
+#include "Driver.h"
+
+#include "fusion/InitAll.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/InitLLVM.h"
+
+int main(int argc, char **argv) {
+  using namespace fusion::compile;
+  llvm::InitLLVM init(argc, argv);
+  auto options = parseOptions(argc, argv);
+  if (!options)
+    return kUsage;
+  mlir::DialectRegistry registry;
+  fusion::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  context.loadAllAvailableDialects();
+  DiagnosticPrinter printer(context, options->input);
+  return Driver(*options, context).run();
+}
