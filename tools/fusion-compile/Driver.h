@@ -5,8 +5,6 @@
 
 #include "Options.h"
 
-#include "fusion/Fuse/Report.h"
-
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -23,22 +21,14 @@ public:
 private:
   /// Runs a phase, with its time under --timing; false when it failed.
   bool phase(llvm::StringRef name, llvm::function_ref<bool()> body);
-  bool collectRemarks();
   bool runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   bool import();
   bool raise();
-  bool fuse();
-  bool plan();
-  ExitCode emitCard();
-  ExitCode emitArtifact();
   ExitCode printModule();
-  /// Prints the report and checks --expect.
-  ExitCode conclude();
 
   const Options &options;
   mlir::MLIRContext &context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  FusionReport report;
 };
 
 } // namespace fusion::compile
