@@ -12,6 +12,7 @@
 #include "fusion/Dialect/Plan/PlanOps.h"
 #include "fusion/Eval/Eval.h"
 #include "fusion/Fuse/Passes.h"
+#include "fusion/Plan/Passes.h"
 #include "fusion/Raise/Decoder/Passes.h"
 #include "fusion/Raise/Passes.h"
 
@@ -34,6 +35,8 @@ inline void registerAllPasses() {
   registerRaisePasses();
   registerRaisePipeline();
   registerFusePasses();
+  registerPlanPasses();
+  registerPlanPipeline();
 }
 
 } // namespace fusion

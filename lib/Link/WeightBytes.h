@@ -1,0 +1,40 @@
+//===- WeightBytes.h - The bytes of planned constants -----------*- C++ -*-===//
+
+#ifndef FUSION_LIB_LINK_WEIGHTBYTES_H
+#define FUSION_LIB_LINK_WEIGHTBYTES_H
+
+#include "fusion/Artifact/Writer.h"
+#include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Plan/PlanOps.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace fusion {
+
+/// Reads or computes the bytes of constants. Files stay open until the end;
+/// nothing of their contents is kept.
+class WeightBytes {
+public:
+  explicit WeightBytes(mlir::ModuleOp module) : symbols(module) {}
+  ~WeightBytes();
+  WeightBytes(const WeightBytes &) = delete;
+  WeightBytes &operator=(const WeightBytes &) = delete;
+
+  /// Writes the constant to `sink`, a few MiB at a time when it comes from a
+  /// file.
+  Status write(plan::ConstantOp constant, artifact::ByteSink &sink);
+
+private:
+  Status copyFile(WeightRefAttr source, artifact::ByteSink &sink);
+  Result<int> open(const std::string &file);
+  Result<std::string> read(plan::ConstantOp constant);
+  Result<std::string> evaluate(plan::ConstantOp constant);
+
+  mlir::SymbolTable symbols;
+  llvm::StringMap<int> files; ///< descriptors
+  std::vector<char> chunk;
+};
+
+} // namespace fusion
+
+#endif // FUSION_LIB_LINK_WEIGHTBYTES_H
