@@ -150,10 +150,11 @@ bool Tree::takeOneRowNeighbour(Operation *hero) {
   unsigned cluster = g.clusterOf(hero);
   SmallVector<unsigned> around = g.successors(cluster);
   llvm::append_range(around, g.predecessors(cluster));
-  for (unsigned other : around)
-    if (isPointwise(other) && !g.isFree(other) &&
-        merge({cluster, other}, "row"))
+  for (unsigned other : around) {
+    bool fits = isPointwise(other) || g.familyOf(other) == Family::RowReduction;
+    if (fits && !g.isFree(other) && merge({cluster, other}, "row"))
       return true;
+  }
   return false;
 }
 

@@ -99,6 +99,20 @@ static bool isRowOutput(Value value, const Rows &rows) {
   return shape == full || shape == kept || shape == dropped;
 }
 
+/// The candidate's ops that need a hero's result.
+static llvm::DenseSet<Operation *> dependents(const Candidate &c,
+                                              ArrayRef<Operation *> heroes) {
+  llvm::DenseSet<Operation *> behind;
+  for (Operation *op : c.ops())
+    for (Value operand : op->getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (def && c.contains(def) &&
+          (behind.contains(def) || llvm::is_contained(heroes, def)))
+        behind.insert(op);
+    }
+  return behind;
+}
+
 static Form classifyRows(const Candidate &c, ArrayRef<Operation *> heroes) {
   Form form{Family::RowReduction, heroes.front()};
   if (c.ops().size() == 1)
@@ -114,12 +128,15 @@ static Form classifyRows(const Candidate &c, ArrayRef<Operation *> heroes) {
                                            quote(heroes.front()) + " and " +
                                            quote(hero));
   }
+  llvm::DenseSet<Operation *> behind = dependents(c, heroes);
   for (Operation *op : c.ops()) {
     if (llvm::is_contained(heroes, op))
       continue;
-    if (!hasElementMaps(op))
-      return refuse("LAYOUT",
-                    "no element of the same row is read by " + quote(op));
+    // Elements of a row may come from anywhere; results go nowhere else.
+    OpClass kind = classOf(op);
+    bool moves = kind == OpClass::Gather || kind == OpClass::View;
+    if (moves ? behind.contains(op) : !hasElementMaps(op))
+      return refuse("LAYOUT", quote(op) + " mixes elements of several rows");
     if (!liesOverRows(op->getResult(0), *rows))
       return refuse("ITERATION_SPACE", quote(op) +
                                            " does not lie over the rows of " +

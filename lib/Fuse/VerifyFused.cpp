@@ -36,7 +36,7 @@ static LogicalResult verifyGroup(GroupOp group) {
   if (group.getKernelAttr().getFamily() != stringify(form.family))
     return group.emitOpError("expected family ")
            << stringify(form.family) << ", found "
-           << group.getKernelAttr().getFamily();
+           << group.getKernelAttr().getFamily().getValue();
   if (group.getOutputs().empty())
     return group.emitOpError("expected at least one output");
   return success();
