@@ -82,8 +82,6 @@ static LogicalResult onnxAttention(NodeImport &n) {
     q = *a, k = *b, v = *c;
   }
   SymShape queryShape = getSymShape(q);
-  if (n.hasOutput(3))
-    return n.fail("the output qk_matmul_output is not supported");
   if (n.hasInput(4) != n.hasInput(5))
     return n.fail("expected both past_key and past_value, or neither");
   if (n.hasInput(4) && n.hasInput(6))
@@ -128,6 +126,13 @@ static LogicalResult onnxAttention(NodeImport &n) {
   auto result = attention(n, q, *keys, *vals, parts);
   if (failed(result))
     return failure();
+  if (n.hasOutput(3)) {
+    auto wanted =
+        scores(n, q, *keys, parts, n.getInt("qk_matmul_output_mode", 0));
+    if (failed(wanted))
+      return failure();
+    n.output(3, *wanted);
+  }
   n.output(0, rank == 3 ? mergeHeads(n, *result) : *result);
   return success();
 }

@@ -30,6 +30,11 @@ llvm::FailureOr<mlir::Value> attention(NodeImport &n, mlir::Value q,
                                        mlir::Value k, mlir::Value v,
                                        const AttentionParts &parts);
 
+/// The scores that Attention's output qk_matmul_output asks for: 0 scaled, 1
+/// capped, 2 masked, 3 after the softmax. [batch, heads, rows, keys]
+llvm::FailureOr<mlir::Value> scores(NodeImport &n, mlir::Value q, mlir::Value k,
+                                    const AttentionParts &parts, int64_t mode);
+
 /// Rotates [batch, heads, seq, size] by tables of rows gathered at `positions`
 /// [batch or 1, seq]; null positions: the tables are [batch, seq, width]
 /// already.

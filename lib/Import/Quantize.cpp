@@ -254,24 +254,29 @@ static FailureOr<Granularity> granularity(NodeImport &n) {
   return g;
 }
 
-static LogicalResult checkZeroPoint(NodeImport &n) {
+/// The zero point, in the scale's shape; null when it is absent.
+static FailureOr<Value> zeroPoint(NodeImport &n) {
   if (!n.hasInput(2))
-    return success();
+    return Value();
   SymShape scale = n.shape(1), zero = n.shape(2);
+  // One element is one element, whatever its rank.
+  if (numElements(scale) == SymExpr(1) && numElements(zero) == SymExpr(1))
+    return n.reshape(n.input(2), scale);
   if (scale.size() != zero.size())
     return n.fail("scale and zero point differ in rank");
   for (auto [a, b] : llvm::zip(scale, zero))
     if (failed(n.equate(a, b, "scale and zero point")))
       return failure();
-  return success();
+  return n.input(2);
 }
 
 static LogicalResult dequantizeLinear(NodeImport &n) {
   auto g = granularity(n);
   auto element = namedType(n, "output_dtype", elementType(n.input(1)));
-  if (failed(g) || failed(element) || failed(checkZeroPoint(n)))
+  auto zero = zeroPoint(n);
+  if (failed(g) || failed(element) || failed(zero))
     return failure();
-  n.output(0, dequantize(n, n.input(0), n.input(1), n.input(2), {}, g->axis,
+  n.output(0, dequantize(n, n.input(0), n.input(1), *zero, {}, g->axis,
                          g->block, 0, *element));
   return success();
 }
@@ -288,7 +293,8 @@ static Value alongAxis(NodeImport &n, Value value, size_t rank, int64_t axis) {
 /// saturate(round(x / scale) + zero point); floating-point types convert.
 static LogicalResult quantizeLinear(NodeImport &n) {
   auto g = granularity(n);
-  if (failed(g) || failed(checkZeroPoint(n)))
+  auto zero = zeroPoint(n);
+  if (failed(g) || failed(zero))
     return failure();
   if (g->block)
     return n.fail("blocked quantisation of activations is not supported");
@@ -309,9 +315,9 @@ static LogicalResult quantizeLinear(NodeImport &n) {
     return success();
   }
   y = RoundOp::create(n.builder, n.loc, y);
-  if (n.hasInput(2))
+  if (*zero)
     y = AddOp::create(n.builder, n.loc, y,
-                      alongAxis(n, n.cast(n.input(2), f32), rank, g->axis));
+                      alongAxis(n, n.cast(*zero, f32), rank, g->axis));
   int64_t width = integer.getWidth();
   if (width > 16)
     return n.fail("expected a result of at most 16 bits");
