@@ -2,7 +2,8 @@
 //
 // First fit: a buffer takes the lowest gap among the buffers already placed
 // that live at the same time. Which order is best depends on the model, so a
-// few are tried and the search stops at the lower bound.
+// few are tried, each with some repairs, and the search stops at the lower
+// bound.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +24,9 @@ struct Item {
   uint64_t offset;
   uint64_t length() const { return uint64_t(last) - first + 1; }
 };
+
+/// Placements tried from each order.
+constexpr int kAttempts = 4;
 
 using Order = bool (*)(const Item &, const Item &);
 
@@ -98,14 +102,20 @@ uint64_t fusion::artifact::planArena(const std::vector<ArenaBuffer> &buffers,
   offsets.assign(buffers.size(), 0);
   for (Order order : orders) {
     std::sort(items.begin(), items.end(), order);
-    uint64_t size = firstFit(items);
-    if (size >= best)
-      continue;
-    best = size;
-    for (const Item &item : items)
-      offsets[item.index] = item.offset;
-    if (best == bound)
-      break;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      uint64_t size = firstFit(items);
+      if (size < best) {
+        best = size;
+        for (const Item &item : items)
+          offsets[item.index] = item.offset;
+      }
+      if (best == bound)
+        return best;
+      // What ended above the bound chooses its place first the next time.
+      std::stable_partition(items.begin(), items.end(), [&](const Item &item) {
+        return item.offset + item.bytes > bound;
+      });
+    }
   }
   return best;
 }

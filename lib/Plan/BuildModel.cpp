@@ -141,7 +141,6 @@ private:
   }
 
   LogicalResult declareSymbols() {
-    llvm::SmallSetVector<StringAttr, 8> declared;
     for (auto [input, type] : llvm::enumerate(inputs))
       for (auto [axis, size] : llvm::enumerate(getSymShape(type))) {
         auto name = size.asSymbol();
@@ -171,21 +170,32 @@ private:
     return success();
   }
 
-  /// Guards that name two expressions; others are text for the report only.
+  /// `A == B` and `A <= B` over declared symbols. A guard over a symbol that
+  /// was replaced is implied by the inputs' shapes, which are checked anyway.
   void declareGuards() {
     auto guards = module->getAttrOfType<ArrayAttr>(FusionDialect::kGuardsAttr);
     if (!guards)
       return;
-    for (auto guard : guards.getAsRange<Attribute>()) {
-      auto dictionary = dyn_cast<DictionaryAttr>(guard);
-      auto get = [&](StringRef key) {
-        return dictionary ? dictionary.getAs<StringAttr>(key) : StringAttr();
-      };
-      if (StringAttr left = get("left"), right = get("right"); left && right)
-        GuardOp::create(builder, general.getLoc(), left, right,
-                        get("reason") ? get("reason")
-                                      : builder.getStringAttr(""));
+    for (auto guard : guards.getAsRange<StringAttr>()) {
+      StringRef text = guard.getValue();
+      bool atMost = text.contains(" <= ");
+      auto [leftText, rightText] = text.split(atMost ? " <= " : " == ");
+      auto left = SymExpr::parse(leftText.str());
+      auto right = SymExpr::parse(rightText.str());
+      if (!left || !right || !areDeclared(*left) || !areDeclared(*right))
+        continue;
+      if (atMost) // a <= b is min(a, b) == a
+        right = std::exchange(left, SymExpr::min(*left, *right));
+      GuardOp::create(builder, general.getLoc(), left->str(), right->str(),
+                      "assumed of the sizes: " + text.str());
     }
+  }
+
+  bool areDeclared(const SymExpr &expr) {
+    for (const std::string &name : expr.symbols())
+      if (!declared.contains(builder.getStringAttr(name)))
+        return false;
+    return true;
   }
 
   ModuleOp module;
@@ -194,6 +204,7 @@ private:
   func::FuncOp general;
   ModelOp model;
   SmallVector<Type> inputs;
+  llvm::SmallSetVector<StringAttr, 8> declared; ///< symbols
 };
 
 } // namespace

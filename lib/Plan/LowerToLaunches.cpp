@@ -81,6 +81,17 @@ std::optional<unsigned> getInPlaceInput(GroupOp group, unsigned index) {
   return past ? std::optional(past.getArgNumber()) : std::nullopt;
 }
 
+/// The ONNX node whose output a result is. A node with several outputs names
+/// none of them.
+std::string getValueName(GroupOp group, unsigned index) {
+  OperandRange values = group.getYield().getValues();
+  std::string name = nameOf(values[index].getLoc());
+  for (auto [i, other] : llvm::enumerate(values))
+    if (i != index && nameOf(other.getLoc()) == name)
+      return "";
+  return name;
+}
+
 class FunctionLowering {
 public:
   FunctionLowering(func::FuncOp function, Shared &shared)
@@ -106,7 +117,7 @@ private:
         function->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
     auto number = [&](StringRef key, int64_t otherwise) {
       auto value = bucket ? bucket.getAs<IntegerAttr>(key) : IntegerAttr();
-      return value ? value.getInt() : otherwise;
+      return value && value.getInt() >= 0 ? value.getInt() : otherwise;
     };
     auto rows = bucket ? bucket.getAs<StringAttr>("rows") : StringAttr();
     auto fixed =
@@ -257,9 +268,7 @@ private:
       written.insert(inputs[*input]);
       return buffer = inputs[*input];
     }
-    Value source = group.getYield().getValues()[output.getResultNumber()];
-    std::string value =
-        group.getNumResults() == 1 ? nameOf(source.getLoc()) : "";
+    std::string value = getValueName(group, output.getResultNumber());
     Type type = logicalType(output.getType());
     return buffer = AllocOp::create(
                builder, group.getLoc(), bufferType,

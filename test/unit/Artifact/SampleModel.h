@@ -42,10 +42,11 @@ inline Model sampleModel() {
   p.buffers = {{seq * 32, 0, 1, "hidden", DType::F32},
                {*SymExpr::floorDiv(seq + past, 2), 1, 1, "", DType::F32}};
   Launch l;
-  l.args = {{{BufferRef::Kind::Input, 0, 0}, CacheHint::EvictFirst, Invariance::All},
-            {{BufferRef::Kind::Weight, 1, 0}, CacheHint::None, false},
-            {{BufferRef::Kind::Arena, 1, seq * 4}, CacheHint::None, false},
-            {}};
+  l.args = {
+      {{BufferRef::Kind::Input, 0, 0}, CacheHint::EvictFirst, Invariance::All},
+      {{BufferRef::Kind::Weight, 1, 0}, CacheHint::None, Invariance::None},
+      {{BufferRef::Kind::Arena, 1, seq * 4}, CacheHint::None, Invariance::None},
+      {}};
   l.sizes = {seq, past + seq};
   l.grid = seq * 2;
   l.grain = 4;
