@@ -276,10 +276,12 @@ static Form classifyAttention(const Candidate &c,
   unsigned ends = 0;
   for (Value output : c.outputs()) {
     Operation *def = output.getDefiningOp();
-    ends += def == hero || results.contains(def);
-    if (def != hero && !results.contains(def) && classOf(def) == OpClass::View)
-      return refuse("MULTI_USE",
-                    "a view of an operand is needed elsewhere, " + quote(def));
+    bool result = def == hero || results.contains(def);
+    ends += result;
+    if (!result && classOf(def) != OpClass::Append)
+      return refuse("MULTI_USE", "what prepares an operand is needed "
+                                 "elsewhere too, " +
+                                     quote(def));
   }
   if (ends > 1)
     return refuse("MULTI_USE",

@@ -28,10 +28,11 @@ static void eraseDeadOps(Block &block) {
 // Free ops
 //===----------------------------------------------------------------------===//
 
-/// Whether the op is cheaper to repeat in each user than to store: a view, or
-/// the widening of a constant.
+/// Whether the op is cheaper to repeat in each user than to store: a view, the
+/// widening of a constant, or a rotation (attention makes it at the load, and a
+/// cache that is a graph output needs it once more).
 static bool isFreeToRepeat(Operation *op, const ConstantValues &constants) {
-  if (classOf(op) == OpClass::View)
+  if (classOf(op) == OpClass::View || isa<RopeOp>(op))
     return true;
   return classOf(op) == OpClass::Elementwise && op->getNumOperands() > 0 &&
          constants.contains(op->getResult(0)) &&

@@ -22,8 +22,9 @@ static std::string scaled(double value, StringRef unit) {
   return formatv("{0:f1} {1}{2}", value, prefixes[step], unit).str();
 }
 
-static std::string micros(double seconds) {
-  return formatv("{0:f1} us", seconds * 1e6).str();
+static std::string duration(double seconds) {
+  return seconds < 1e-3 ? formatv("{0:f1} us", seconds * 1e6).str()
+                        : formatv("{0:f2} ms", seconds * 1e3).str();
 }
 
 static const SiteInBucket *firstMiss(const SiteReport &site) {
@@ -69,8 +70,8 @@ static void printTotals(const FusionReport &report, raw_ostream &os) {
                                       scaled(b.bytesAfter, "B"))
                                   .str(),
                               24)
-       << llvm::right_justify(formatv("{0} -> {1}", micros(b.secondsBefore),
-                                      micros(b.secondsAfter))
+       << llvm::right_justify(formatv("{0} -> {1}", duration(b.secondsBefore),
+                                      duration(b.secondsAfter))
                                   .str(),
                               28)
        << "\n";
@@ -102,7 +103,7 @@ static void printSite(const SiteReport &site, raw_ostream &os) {
                   scaled(b.flops, "FLOP"), scaled(b.bytesBefore, "B"),
                   scaled(b.bytesAfter, "B"), intensity, b.ridge,
                   intensity < b.ridge ? "memory" : "compute",
-                  micros(b.secondsBefore), micros(b.secondsAfter));
+                  duration(b.secondsBefore), duration(b.secondsAfter));
   }
 }
 
