@@ -210,7 +210,7 @@ struct Model {
   std::string explain; ///< the fusion report as JSON
 };
 
-/// Places buffers that live at different times over each other: first fit over
+/// Places buffers that live at different times over each other: best fit over
 /// live ranges, the best of a few orders. Offsets are 64-aligned. `bytes[i]` is
 /// the size of buffers[i]. Returns the arena's size.
 uint64_t planArena(const std::vector<ArenaBuffer> &buffers,
