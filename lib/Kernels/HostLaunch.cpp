@@ -44,11 +44,7 @@ static HostLaunch rowReduction(KernelOp kernel) {
   HostLaunch launch;
   launch.grid = shape.rows;
   launch.grain = itemsOf(8192, shape.columns);
-  int64_t buffers = 0;
-  for (Operation &op : *kernel.getBlock())
-    buffers += getReduction(&op).has_value();
-  SymExpr columns = *SymExpr::floorDiv(shape.columns + SymExpr(15), 16);
-  launch.scratchBytes = columns * SymExpr(16 * 8 * buffers);
+  launch.scratchBytes = getRowScratch(kernel, shape.columns);
   return launch;
 }
 

@@ -111,7 +111,7 @@ int64_t MatmulShape::rowTile() const {
       kHostRowTile, std::max<int64_t>(maxRows.value_or(kHostRowTile), 1));
 }
 
-static void layOutScratch(MatmulShape &shape) {
+static void layOutScratch(KernelOp kernel, MatmulShape &shape) {
   int64_t rows = shape.rowTile();
   int64_t gemvRows = std::min(rows, kHostGemvRows);
   int64_t tile = gemvRows * kHostGemvColumns;
@@ -129,7 +129,8 @@ static void layOutScratch(MatmulShape &shape) {
   SymExpr panel = shape.plainRhs || shape.isGemvOnly()
                       ? SymExpr(0)
                       : k * SymExpr(4 * shape.columnTile);
-  shape.scratchBytes = shape.rhsOffset + panel;
+  shape.rowsOffset = shape.rhsOffset + panel;
+  shape.scratchBytes = shape.rowsOffset + getRowScratch(kernel, shape.k);
 }
 
 std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
@@ -198,7 +199,7 @@ std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
       }))
     shape.lowBit.clear();
   shape.columnTile = chooseColumnTile(shape);
-  layOutScratch(shape);
+  layOutScratch(kernel, shape);
   return shape;
 }
 
@@ -264,6 +265,43 @@ std::optional<RowShape> kernels::getRowShape(KernelOp kernel) {
       shape.rowAxes.push_back(k);
   }
   return shape;
+}
+
+std::optional<RowShape>
+kernels::getPrologueRowShape(KernelOp kernel, const MatmulShape &product) {
+  MatmulOp first = product.products.front();
+  if (first.getTransposeLhs())
+    return std::nullopt;
+  RowShape shape{};
+  shape.space = getSymShape(first.getLhs());
+  int64_t last = shape.space.size() - 1;
+  shape.axes = {last};
+  for (Operation &op : *kernel.getBlock()) {
+    auto reduction = getReduction(&op);
+    if (!reduction || getSymShape(reduction->first) != shape.space ||
+        reduction->second != shape.axes)
+      continue;
+    // Only what comes before the product: after it, K may equal N.
+    if (op.isBeforeInBlock(first)) {
+      shape.hero = &op;
+      break;
+    }
+  }
+  if (!shape.hero)
+    return std::nullopt;
+  shape.rows = numElements(ArrayRef(shape.space).drop_back());
+  shape.columns = shape.space.back();
+  for (int64_t axis = 0; axis < last; ++axis)
+    shape.rowAxes.push_back(axis);
+  return shape;
+}
+
+SymExpr kernels::getRowScratch(KernelOp kernel, const SymExpr &columns) {
+  // What a reduction reads and, for softmax, its terms; up to f64.
+  int64_t buffers = 0;
+  for (Operation &op : *kernel.getBlock())
+    buffers += getReduction(&op) ? 2 : 0;
+  return roundUp(columns, 16) * SymExpr(8 * buffers);
 }
 
 //===----------------------------------------------------------------------===//

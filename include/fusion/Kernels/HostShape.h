@@ -71,8 +71,10 @@ struct MatmulShape {
   int64_t rowTile() const;
 
   // A worker's scratch, in bytes from its start: tiles of the products' results
-  // (resultStride each), the panel of lhs, block sums of it, the panel of rhs.
-  SymExpr resultStride, lhsOffset, sumsOffset, rhsOffset, scratchBytes;
+  // (resultStride each), the panel of lhs, block sums of it, the panel of rhs,
+  // rows that reductions of the prologue keep.
+  SymExpr resultStride, lhsOffset, sumsOffset, rhsOffset, rowsOffset,
+      scratchBytes;
 };
 std::optional<MatmulShape> getMatmulShape(KernelOp kernel);
 
@@ -85,6 +87,11 @@ struct RowShape {
   SymExpr rows, columns;
 };
 std::optional<RowShape> getRowShape(KernelOp kernel);
+/// The same for reductions over the rows of a product's lhs, if there are any.
+std::optional<RowShape> getPrologueRowShape(KernelOp kernel,
+                                            const MatmulShape &shape);
+/// Bytes that the reductions of a kernel keep of one row.
+SymExpr getRowScratch(KernelOp kernel, const SymExpr &columns);
 /// The tensor that a reduction-like op reduces, and its axes.
 std::optional<std::pair<mlir::Value, llvm::SmallVector<int64_t>>>
 getReduction(mlir::Operation *op);

@@ -63,16 +63,18 @@ void BodyEmitter::unify(SmallVectorImpl<Value> &values) {
 Value BodyEmitter::positions(const Index &index) {
   if (index.lane == 0 || lanes == 1)
     return index.base;
-  Value step = vector::StepOp::create(
-      b(), loc(), cast<VectorType>(vectorOf(b().getIndexType(), lanes)));
-  if (index.lane != 1)
-    step = arith::MulIOp::create(b(), loc(), step,
-                                 broadcast(ix.constant(index.lane)));
+  auto type = cast<VectorType>(vectorOf(b().getIndexType(), lanes));
+  SmallVector<Attribute> values;
+  for (unsigned lane = 0; lane < lanes; ++lane)
+    values.push_back(b().getIndexAttr(lane * index.lane));
+  Value step = arith::ConstantOp::create(b(), loc(),
+                                         DenseElementsAttr::get(type, values));
   return arith::AddIOp::create(b(), loc(), broadcast(index.base), step);
 }
 
 // One lane after another: always right, never fast.
 Value BodyEmitter::emitLanes(Value tensor, IndexRef indices) {
+  ++laneFallbacks;
   unsigned width = lanes;
   lanes = 1;
   SmallVector<Value> elements;

@@ -91,9 +91,14 @@ public:
   mlir::Value convert(mlir::Value value, mlir::Type from, mlir::Type to,
                       bool saturate = true);
 
+  /// A clamped position from an index tensor's element along `size`.
+  mlir::Value gatherPosition(mlir::Value element, const SymExpr &size);
+
   /// Reports a body that cannot be emitted, and returns a value to go on with.
   mlir::Value unsupported(mlir::Operation *op, const llvm::Twine &reason);
   bool failed() const { return hasFailed; }
+  /// How often a vector had to be put together from its lanes so far.
+  unsigned numLaneFallbacks() const { return laneFallbacks; }
   bool isStrict() const { return strict; }
   EmitterTarget &getTarget() { return target; }
 
@@ -131,8 +136,6 @@ private:
 
   /// The position that operand `operand`, broadcast to `shape`, has for it.
   Indices broadcastIndices(mlir::Value operand, IndexRef indices);
-  /// A clamped position from an index tensor's element along `size`.
-  mlir::Value gatherPosition(mlir::Value element, const SymExpr &size);
   /// Sum (or what `step` does) over a loop, of scalars.
   mlir::Value
   fold(const SymExpr &count, mlir::Value init,
@@ -152,7 +155,7 @@ private:
   MathBuilder mathBuilder;
   bool strict;
   bool hasFailed = false;
-  unsigned lanes = 1;
+  unsigned lanes = 1, laneFallbacks = 0;
   llvm::DenseMap<mlir::Value, Provider> providers;
 };
 

@@ -1,0 +1,122 @@
+//===- Compile.cpp - All kernels of a module, on all cores ----------------===//
+
+#include "Generate.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Threading.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+
+void fusion::registerHostCodegenDialects(DialectRegistry &registry) {
+  registry
+      .insert<arith::ArithDialect, cf::ControlFlowDialect, LLVM::LLVMDialect,
+              math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+/// Dialects have to be loaded before threads start.
+static void loadDialects(MLIRContext *context) {
+  context->loadDialect<arith::ArithDialect, cf::ControlFlowDialect,
+                       LLVM::LLVMDialect, math::MathDialect, scf::SCFDialect,
+                       vector::VectorDialect>();
+}
+
+/// One kernel's function, lowered to the llvm dialect.
+static FailureOr<OwningOpRef<ModuleOp>>
+lowerKernel(KernelOp kernel, const HostOptions &options) {
+  OwningOpRef<ModuleOp> module(ModuleOp::create(kernel.getLoc()));
+  if (failed(host::generateKernel(*module, kernel, options.strict)))
+    return failure();
+  if (failed(host::lowerToLLVMDialect(*module)))
+    return kernel.emitError("internal error: the kernel's code cannot be "
+                            "lowered to LLVM");
+  return module;
+}
+
+FailureOr<std::vector<kernels::CompiledImage>>
+fusion::compileHostKernels(ModuleOp module, const HostOptions &options) {
+  MLIRContext *context = module.getContext();
+  loadDialects(context);
+  auto all = llvm::to_vector(module.getOps<KernelOp>());
+  size_t levels = options.levels.size();
+  // objects[level][kernel]
+  std::vector<std::vector<host::ObjectBytes>> objects(
+      levels, std::vector<host::ObjectBytes>(all.size()));
+  auto compile = [&](size_t i) -> LogicalResult {
+    auto lowered = lowerKernel(all[i], options);
+    if (failed(lowered))
+      return failure();
+    for (size_t level = 0; level < levels; ++level) {
+      llvm::LLVMContext llvmContext;
+      auto code =
+          host::toLLVM(lowered->get(), llvmContext, options.levels[level]);
+      if (!code)
+        return all[i].emitError("internal error: no LLVM IR for the kernel");
+      auto object = host::toObject(*code, options.levels[level]);
+      if (!object)
+        return all[i].emitError(llvm::toString(object.takeError()));
+      objects[level][i] = std::move(*object);
+    }
+    return success();
+  };
+  if (failed(failableParallelForEachN(context, 0, all.size(), compile)))
+    return failure();
+
+  std::vector<kernels::CompiledImage> images;
+  for (size_t level = 0; level < levels; ++level) {
+    auto flat = host::linkFlat(objects[level]);
+    if (!flat)
+      return module.emitError(llvm::toString(flat.takeError()));
+    kernels::CompiledImage &image = images.emplace_back();
+    image.target = options.levels[level];
+    image.bytes = std::move(flat->bytes);
+    for (KernelOp kernel : all) {
+      artifact::KernelCode code;
+      code.target = image.target;
+      code.entry = flat->entries.at(kernel.getSymName().str());
+      image.kernels[kernel.getSymName().str()] = code;
+    }
+  }
+  return images;
+}
+
+FailureOr<OwningOpRef<ModuleOp>>
+fusion::generateHostKernels(ModuleOp module, const HostOptions &options) {
+  loadDialects(module.getContext());
+  OwningOpRef<ModuleOp> result(ModuleOp::create(module.getLoc()));
+  for (KernelOp kernel : module.getOps<KernelOp>())
+    if (failed(host::generateKernel(*result, kernel, options.strict)))
+      return failure();
+  if (failed(verify(*result)))
+    return failure();
+  return result;
+}
+
+FailureOr<std::string> fusion::emitHostLLVM(ModuleOp module,
+                                            const HostOptions &options) {
+  auto generated = generateHostKernels(module, options);
+  if (failed(generated) || failed(host::lowerToLLVMDialect(generated->get())))
+    return failure();
+  llvm::LLVMContext context;
+  auto code = host::toLLVM(generated->get(), context, options.levels.front());
+  if (!code)
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream(text) << *code;
+  return text;
+}
