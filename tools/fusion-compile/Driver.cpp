@@ -4,9 +4,12 @@
 #include "Output.h"
 
 #include "fusion/Eval/Eval.h"
+#include "fusion/Fuse/Passes.h"
+#include "fusion/Plan/Passes.h"
 #include "fusion/Raise/Decoder/Passes.h"
 #include "fusion/Raise/Passes.h"
 
+#include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/Format.h"
@@ -32,6 +35,15 @@ bool Driver::phase(StringRef name, function_ref<bool()> body) {
   else if (tty)
     llvm::errs() << "\r\x1b[K";
   return ok;
+}
+
+/// Near misses of Raise are remarks; the report records them.
+bool Driver::collectRemarks() {
+  remark::RemarkCategories categories;
+  categories.all = ".*";
+  return succeeded(remark::enableOptimizationRemarks(
+      context, createReportStreamer(report),
+      std::make_unique<remark::RemarkEmittingPolicyAll>(), categories));
 }
 
 bool Driver::runPasses(function_ref<void(OpPassManager &)> build) {
@@ -69,6 +81,28 @@ bool Driver::raise() {
   });
 }
 
+static FuseOptions makeFuseOptions(const Options &options,
+                                   FusionReport &report) {
+  FuseOptions fuse;
+  fuse.device = options.card ? "h200" : "host";
+  fuse.disabled = options.disabled;
+  fuse.strict = options.strict;
+  fuse.fuel = options.fuel;
+  fuse.report = &report;
+  return fuse;
+}
+
+bool Driver::fuse() {
+  return runPasses([&](OpPassManager &pm) {
+    buildFusePipeline(pm, makeFuseOptions(options, report));
+  });
+}
+
+bool Driver::plan() {
+  return runPasses(
+      [&](OpPassManager &pm) { buildPlanPipeline(pm, PlanOptions()); });
+}
+
 ExitCode Driver::printModule() {
   auto written = writeFile(options.output, [&](raw_ostream &os) {
     OpPrintingFlags flags;
@@ -78,12 +112,57 @@ ExitCode Driver::printModule() {
   return succeeded(written) ? kSuccess : kInputFault;
 }
 
+ExitCode Driver::conclude() {
+  if (options.explain == ExplainForm::Text)
+    report.printText(llvm::outs());
+  else if (options.explain == ExplainForm::Json)
+    report.printJson(llvm::outs());
+  else if (options.explain == ExplainForm::Html)
+    report.printHtml(llvm::outs());
+  if (options.expect.empty())
+    return kSuccess;
+  ExpectationResult result = checkExpectations(options.expect, report);
+  if (result.ok())
+    return kSuccess;
+  llvm::errs() << options.input << ": " << result.text << "\n";
+  return result.usageError ? kUsage : kExpectation;
+}
+
 ExitCode Driver::run() {
+  std::string usage = makeFuseOptions(options, report).check();
+  if (!usage.empty()) {
+    llvm::errs() << "fusion-compile: " << usage << "\n";
+    return kUsage;
+  }
+  if (!collectRemarks())
+    return kInputFault;
   if (!phase("import", [&] { return import(); }))
     return kInputFault;
   if (options.emit == Stage::Imported)
     return printModule();
   if (!phase("raise", [&] { return raise(); }))
     return kInputFault;
-  return printModule();
+  if (options.emit == Stage::Raised)
+    return printModule();
+  if (!phase("fuse", [&] { return fuse(); }))
+    return kInputFault;
+  ExitCode concluded = conclude();
+  if (concluded != kSuccess)
+    return concluded;
+  if (options.emit == Stage::Fused)
+    return printModule();
+  if (!phase("plan", [&] { return plan(); }))
+    return kInputFault;
+  if (options.emit == Stage::Planned)
+    return printModule();
+  switch (options.emit) {
+  case Stage::Ptx:
+  case Stage::Cubin:
+    return emitCard();
+  case Stage::Kernel:
+  case Stage::Llvm:
+    return emitHostText();
+  default:
+    return emitArtifact();
+  }
 }

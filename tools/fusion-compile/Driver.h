@@ -5,6 +5,8 @@
 
 #include "Options.h"
 
+#include "fusion/Fuse/Report.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -21,14 +23,25 @@ public:
 private:
   /// Runs a phase, with its time under --timing; false when it failed.
   bool phase(llvm::StringRef name, llvm::function_ref<bool()> body);
+  bool collectRemarks();
   bool runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   bool import();
   bool raise();
+  bool fuse();
+  bool plan();
+  /// One PTX text or cubin a kernel, in a folder.
+  ExitCode emitCard();
+  /// Host kernels before or after lowering, as text.
+  ExitCode emitHostText();
+  ExitCode emitArtifact();
   ExitCode printModule();
+  /// Prints the report and checks --expect.
+  ExitCode conclude();
 
   const Options &options;
   mlir::MLIRContext &context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  FusionReport report;
 };
 
 } // namespace fusion::compile

@@ -3,6 +3,7 @@
 #include "Diagnostics.h"
 #include "Driver.h"
 
+#include "fusion/Codegen/Host.h"
 #include "fusion/InitAll.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -16,6 +17,7 @@ int main(int argc, char **argv) {
     return kUsage;
   mlir::DialectRegistry registry;
   fusion::registerAllDialects(registry);
+  fusion::registerHostCodegenDialects(registry);
   mlir::MLIRContext context(registry);
   context.loadAllAvailableDialects();
   DiagnosticPrinter printer(context, options->input);
