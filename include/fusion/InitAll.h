@@ -8,6 +8,7 @@
 #ifndef FUSION_INITALL_H
 #define FUSION_INITALL_H
 
+#include "fusion/Codegen/Host.h"
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Dialect/Plan/PlanOps.h"
 #include "fusion/Eval/Eval.h"
@@ -24,12 +25,14 @@ namespace fusion {
 
 inline void registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<FusionDialect, plan::PlanDialect, mlir::func::FuncDialect>();
+  registerHostCodegenDialects(registry);
 }
 
 inline void registerAllPasses() {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
+  registerHostCodegenPasses();
   eval::registerFoldConstantsPass();
   registerDecoderPasses();
   registerRaisePasses();

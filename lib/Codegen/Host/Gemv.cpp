@@ -21,7 +21,7 @@ using namespace fusion::kernels;
 void MatmulKernel::gemvAlongN(unsigned product, const Indices &batch,
                               Value column0, Value count, Value sums) {
   IndexBuilder &ix = k.ix();
-  Value rhs = s.products[product].getRhs();
+  Value rhs = products[product].getRhs();
   Value panel = k.scratch(s.lhsOffset), stride = k.size(paddedDepth);
   Index first = ix.index(column0, 0, s.columnTile);
   Value zero =
@@ -62,7 +62,7 @@ void MatmulKernel::gemvAlongN(unsigned product, const Indices &batch,
 void MatmulKernel::gemvAlongK(unsigned product, const Indices &batch,
                               Value column0, Value count, Value sums) {
   IndexBuilder &ix = k.ix();
-  Value rhs = s.products[product].getRhs();
+  Value rhs = products[product].getRhs();
   Value panel = k.scratch(s.lhsOffset), stride = k.size(paddedDepth);
   Value zero =
       arith::ConstantOp::create(k.builder, k.loc, k.builder.getF32FloatAttr(0));
@@ -102,7 +102,7 @@ void MatmulKernel::gemvSegment(const Indices &batch, Value lower, Value upper) {
     prepareLowBit(*this, panel, blockSums);
   ix.loop(lower, upper, kHostGemvColumns, [&](Value column0) {
     Value count = ix.min(ix.sub(upper, column0), k.c(kHostGemvColumns));
-    for (unsigned p = 0; p < s.products.size(); ++p) {
+    for (unsigned p = 0; p < products.size(); ++p) {
       Value sums = k.scratch(s.resultStride * SymExpr(int64_t(p)));
       if (!s.lowBit.empty())
         lowBitGemv(*this, p, panel, blockSums, column0, count, sums);

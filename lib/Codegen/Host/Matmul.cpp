@@ -19,7 +19,7 @@ using namespace fusion::codegen::host;
 using namespace fusion::kernels;
 
 MatmulKernel::MatmulKernel(KernelBuilder &k, const MatmulShape &s)
-    : k(k), s(s), prologue(getPrologueRowShape(k.kernel, s)) {
+    : k(k), s(s), products(s.products), prologue(getPrologueRowShape(k.kernel, s)) {
   for (Value v : k.kernel.getYield().getValues())
     outputs.push_back(*getStridedOutput(v, s.space));
   m = k.size(s.m);
@@ -50,7 +50,7 @@ Indices MatmulKernel::leading(const Indices &batch, Value row) {
 }
 
 Indices MatmulKernel::lhsAt(const Indices &lead, const Index &at) {
-  MatmulOp op = s.products[0];
+  MatmulOp op = products[0];
   size_t rank = getSymShape(op.getLhs()).size();
   Indices r(ArrayRef(lead).drop_back().take_back(rank - 2));
   r.push_back(op.getTransposeLhs() ? at : lead.back());
@@ -60,7 +60,7 @@ Indices MatmulKernel::lhsAt(const Indices &lead, const Index &at) {
 
 Indices MatmulKernel::rhsAt(unsigned product, const Indices &batch,
                             const Index &at, const Index &column) {
-  MatmulOp op = s.products[product];
+  MatmulOp op = products[product];
   size_t rank = getSymShape(op.getRhs()).size();
   Indices r;
   if (s.flat)
@@ -78,7 +78,7 @@ Indices MatmulKernel::rhsAt(unsigned product, const Indices &batch,
 
 void MatmulKernel::fillLhs(Value panel, const Indices &batch, Value row0,
                            Value count) {
-  Value lhs = s.products[0].getLhs();
+  Value lhs = products[0].getLhs();
   Value stride = k.size(paddedDepth);
   k.ix().loop(k.c(0), count, 1, [&](Value r) {
     Indices lead = leading(batch, k.ix().add(row0, r));
@@ -101,14 +101,14 @@ void MatmulKernel::storeRow(const Indices &batch, Value row,
                             llvm::function_ref<Value(unsigned)> tile) {
   Indices lead = leading(batch, row);
   SmallVector<Value> tiles;
-  for (unsigned p = 0; p < s.products.size(); ++p)
+  for (unsigned p = 0; p < products.size(); ++p)
     tiles.push_back(tile(p));
   k.columns(k.c(0), count, [&](Index j) {
     Index column = k.ix().add(column0, j);
     Indices at(lead);
     at.push_back(column);
-    for (unsigned p = 0; p < s.products.size(); ++p) {
-      Value result = s.products[p].getResult();
+    for (unsigned p = 0; p < products.size(); ++p) {
+      Value result = products[p].getResult();
       k.e().provide(result, [&, p, result](ArrayRef<Index> indices) -> Value {
         for (auto [a, b] : llvm::zip(indices, at))
           if (a.base != b.base || a.lane != b.lane)
@@ -122,14 +122,14 @@ void MatmulKernel::storeRow(const Indices &batch, Value row,
     for (auto [number, output] : llvm::enumerate(outputs))
       k.storeResult(number, k.offsetOf(at, output.strides),
                     k.e().emit(output.anchor, at));
-    for (MatmulOp op : s.products)
+    for (MatmulOp op : products)
       k.e().withdraw(op.getResult());
   });
 }
 
 void MatmulKernel::fillRhs(unsigned product, const Indices &batch,
                            Value column0, Value columns) {
-  Value rhs = s.products[product].getRhs();
+  Value rhs = products[product].getRhs();
   Value panel = k.scratch(s.rhsOffset);
   if (s.contiguousK) {
     Value stride = k.size(paddedDepth);
@@ -165,7 +165,7 @@ KernelBuilder::Matrix MatmulKernel::lhsMatrix(const Indices &batch, Value row0,
     fillLhs(panel, batch, row0, rows);
     return {panel, k.size(paddedDepth)};
   }
-  MatmulOp op = s.products[0];
+  MatmulOp op = products[0];
   auto view = getStridedView(op.getLhs());
   SymShape shape = getSymShape(op.getLhs());
   size_t rank = shape.size();
@@ -202,7 +202,7 @@ MatmulKernel::rhsMatrix(unsigned product, const Indices &batch, Value column0) {
       return {panel, k.size(paddedDepth), true};
     return {panel, k.c(s.columnTile), false};
   }
-  MatmulOp op = s.products[product];
+  MatmulOp op = products[product];
   auto view = getStridedView(op.getRhs());
   Indices at = rhsAt(product, batch, k.ix().index(0), k.ix().index(column0));
   size_t rank = at.size();
@@ -220,10 +220,10 @@ MatmulKernel::rhsMatrix(unsigned product, const Indices &batch, Value column0) {
 
 /// The distance between rows of the one result when sgemm can store it itself.
 std::optional<SymExpr> MatmulKernel::directStride() {
-  if (outputs.size() != 1 || s.products.size() != 1)
+  if (outputs.size() != 1 || products.size() != 1)
     return std::nullopt;
   const StridedOutput &o = outputs[0];
-  if (o.anchor != s.products[0].getResult() ||
+  if (o.anchor != products[0].getResult() ||
       !elementType(k.kernel.getYield().getValues()[0].getType()).isF32() ||
       o.strides.back() != SymExpr(1))
     return std::nullopt;
@@ -254,9 +254,9 @@ void MatmulKernel::tile(const Indices &batch, Value row0, Value rows,
             {c, k.size(*stride)});
     return;
   }
-  for (unsigned p = 0; p < s.products.size(); ++p) {
+  for (unsigned p = 0; p < products.size(); ++p) {
     // Panels of two products share their place: one after the other.
-    if (!s.plainRhs && s.products.size() > 1)
+    if (!s.plainRhs && products.size() > 1)
       fillRhs(p, batch, column0, columns);
     Value c = k.scratch(s.resultStride * SymExpr(int64_t(p)));
     k.sgemm(rows, columns, depth, a, rhsMatrix(p, batch, column0),
@@ -291,7 +291,7 @@ void MatmulKernel::tiled() {
       return;
     }
     // A decoded panel serves all rows.
-    if (s.products.size() == 1)
+    if (products.size() == 1)
       fillRhs(0, batch, column0, columns);
     ix.loop(k.c(0), m, rowTile, rowsFrom);
   });

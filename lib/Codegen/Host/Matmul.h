@@ -13,6 +13,7 @@ struct MatmulKernel {
 
   KernelBuilder &k;
   const kernels::MatmulShape &s;
+  llvm::SmallVector<MatmulOp, 2> products;
   llvm::SmallVector<kernels::StridedOutput> outputs;
   std::optional<kernels::RowShape> prologue; ///< reductions over lhs's rows
   mlir::Value m, n, depth;
