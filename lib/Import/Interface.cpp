@@ -207,6 +207,9 @@ boundsAttr(Builder &builder, const Symbols &symbols,
     auto limit = symbols.upperBounds().find(symbol);
     if (limit != symbols.upperBounds().end())
       it->second[1] = std::min(it->second[1], limit->second);
+    auto least = symbols.lowerBounds().find(symbol);
+    if (least != symbols.lowerBounds().end())
+      it->second[0] = std::max(it->second[0], least->second);
     entries.push_back(
         builder.getNamedAttr(symbol, builder.getDenseI64ArrayAttr(it->second)));
   }

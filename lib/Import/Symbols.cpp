@@ -158,12 +158,16 @@ void Symbols::assumeAtMost(const SymExpr &left, const SymExpr &right) {
   if (provesAtMost(a, b))
     return;
   guardTexts.insert(a.str() + " <= " + b.str());
-  auto symbol = a.asSymbol();
-  auto limit = b.asConstant();
-  if (!symbol || !limit)
-    return;
-  auto [it, inserted] = upper.emplace(*symbol, *limit);
-  it->second = std::min(it->second, *limit);
+  auto small = a.asSymbol();
+  if (auto limit = b.asConstant(); small && limit) {
+    auto [it, inserted] = upper.emplace(*small, *limit);
+    it->second = std::min(it->second, *limit);
+  }
+  auto large = b.asSymbol();
+  if (auto limit = a.asConstant(); large && limit) {
+    int64_t &bound = lower[*large];
+    bound = std::max(bound, *limit);
+  }
 }
 
 /// A value that `e` never falls below when no symbol is negative.
@@ -208,5 +212,6 @@ bool Symbols::provesUnequal(const SymExpr &a, const SymExpr &b) const {
 void Symbols::startPass() {
   guardTexts.clear();
   upper.clear();
+  lower.clear();
   isChanged = false;
 }

@@ -47,6 +47,8 @@ public:
   const std::set<std::string> &guards() const { return guardTexts; }
   /// The largest value that the guards allow, by symbol.
   const std::map<std::string, int64_t> &upperBounds() const { return upper; }
+  /// The smallest value that the guards allow, by symbol; 0 where absent.
+  const std::map<std::string, int64_t> &lowerBounds() const { return lower; }
   bool isDeclared(const std::string &symbol) const {
     return order.count(symbol) != 0;
   }
@@ -60,7 +62,7 @@ private:
   std::map<std::string, std::string> names; ///< file's name to symbol
   std::set<std::string> plain;              ///< symbols that stand alone
   std::set<std::string> guardTexts;
-  std::map<std::string, int64_t> upper;
+  std::map<std::string, int64_t> upper, lower;
   bool isChanged = false;
 };
 

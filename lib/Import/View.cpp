@@ -194,7 +194,8 @@ static LogicalResult expandByTiling(NodeImport &n, SymShape target) {
   widen(from, ones);
   for (auto [a, b] : llvm::zip(from, target)) {
     if (growsUnlessZero(n, a, b)) {
-      n.symbols().addGuard(a.str() + " == 1 or " + a.str() + " == " + b.str());
+      // (a - 1) * (a - b) == 0, without subtraction: a is 1 or equal to b.
+      n.symbols().addGuard((a * a + b).str() + " == " + (a * b + a).str());
       continue;
     }
     SymShape sides[] = {SymShape(1, a), SymShape(1, b)};
@@ -249,6 +250,11 @@ static SymExpr clampPlace(NodeImport &n, const SymExpr &at,
     SymExpr place = *constant <= INT32_MIN ? SymExpr(0) : size + at;
     if (symbols.provesAtMost(0, place))
       return place;
+    // The last element: there is one.
+    if (*constant == -1) {
+      symbols.assumeAtMost(1, size);
+      return place;
+    }
     return symbols.provesAtMost(place, 0) ? SymExpr(0) : SymExpr::max(place, 0);
   }
   if (constant && *constant >= INT32_MAX)
