@@ -91,6 +91,7 @@ struct RaiseRotations final : fusion::impl::RaiseRotationsBase<RaiseRotations> {
       raise::populateRopeHalf(patterns);
       raise::populateRopeInterleaved(patterns);
       raise::populateRopeAround(patterns);
+      raise::populateRopeTables(patterns);
     });
   }
 };

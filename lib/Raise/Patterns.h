@@ -23,6 +23,7 @@ void populateGelu(mlir::RewritePatternSet &patterns);
 void populateRopeHalf(mlir::RewritePatternSet &patterns);
 void populateRopeInterleaved(mlir::RewritePatternSet &patterns);
 void populateRopeAround(mlir::RewritePatternSet &patterns);
+void populateRopeTables(mlir::RewritePatternSet &patterns);
 void populateAttention(mlir::RewritePatternSet &patterns);
 void populateAttentionOperands(mlir::RewritePatternSet &patterns);
 
