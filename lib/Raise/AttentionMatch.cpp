@@ -32,6 +32,7 @@ namespace {
 struct ScoreWalk {
   AttentionMatch &match;
   Trace &trace;
+  unsigned bits; ///< precision of the graph: casts to less round on purpose
   Value current;
 
   bool isScaled() const { return match.scale != 1 || match.softcap != 0; }
@@ -46,15 +47,15 @@ struct ScoreWalk {
                         std::to_string(cap));
     match.softcap = cap;
     match.scale = cap;
-    current = stripCasts(tanh.getInput());
+    current = stripCasts(tanh.getInput(), bits);
     return success();
   }
 
   LogicalResult takeScale(const Scaled &scaled) {
-    if (auto tanh = stripCasts(scaled.x).getDefiningOp<TanhOp>())
+    if (auto tanh = stripCasts(scaled.x, bits).getDefiningOp<TanhOp>())
       return takeCap(tanh, scaled.factor);
     match.scale *= scaled.factor;
-    current = stripCasts(scaled.x);
+    current = stripCasts(scaled.x, bits);
     return success();
   }
 
@@ -70,7 +71,7 @@ struct ScoreWalk {
         return trace.fail("MASK", add, "a mask that broadcasts to the scores",
                           "one that widens them");
       match.added.push_back(other(add, i));
-      current = stripCasts(scores);
+      current = stripCasts(scores, bits);
       return success();
     }
     return trace.fail("PATTERN", add, "scores of a product and a mask",
@@ -98,7 +99,7 @@ struct ScoreWalk {
       match.visible = where.getCondition();
       match.visibleWhen = kept;
       match.hidden = *hidden;
-      current = stripCasts(scores);
+      current = stripCasts(scores, bits);
       return success();
     }
     return trace.fail("PATTERN", where, "scores or a mask value",
@@ -120,14 +121,14 @@ struct ScoreWalk {
 } // namespace
 
 /// The softmax behind casts and a guard where(is_nan(s), 0, s).
-static SoftmaxOp matchProbabilities(Value value, bool &guarded) {
-  value = stripCasts(value);
+static SoftmaxOp matchProbabilities(Value value, unsigned bits, bool &guarded) {
+  value = stripCasts(value, bits);
   auto where = value.getDefiningOp<WhereOp>();
   if (where) {
     auto isNan = where.getCondition().getDefiningOp<IsNanOp>();
-    Value kept = stripCasts(where.getOnFalse());
+    Value kept = stripCasts(where.getOnFalse(), bits);
     if (!isNan || getScalar(where.getOnTrue()) != 0.0 ||
-        stripCasts(isNan.getInput()) != kept)
+        stripCasts(isNan.getInput(), bits) != kept)
       return {};
     guarded = true;
     value = kept;
@@ -137,7 +138,8 @@ static SoftmaxOp matchProbabilities(Value value, bool &guarded) {
 
 FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
   AttentionMatch match;
-  auto softmax = matchProbabilities(root.getLhs(), match.guarded);
+  unsigned bits = floatBits(root);
+  auto softmax = matchProbabilities(root.getLhs(), bits, match.guarded);
   if (!softmax)
     return trace.fail("PATTERN", root, "a product of softmax and value",
                       describe(root.getLhs()));
@@ -149,7 +151,7 @@ FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
   if (root.getTransposeLhs())
     return trace.fail("LAYOUT", root, "probabilities [.., rows, keys]",
                       "a transpose of them");
-  ScoreWalk walk{match, trace, stripCasts(softmax.getInput())};
+  ScoreWalk walk{match, trace, bits, stripCasts(softmax.getInput(), bits)};
   for (unsigned steps = 0; steps < 12; ++steps) {
     if (auto scores = walk.current.getDefiningOp<MatmulOp>()) {
       match.scores = scores;

@@ -15,11 +15,11 @@ using namespace fusion;
 using namespace fusion::raise;
 
 /// The value x when `value` is x - mean(x) over the last axis.
-static Value getCentred(Value value) {
-  auto sub = stripCasts(value).getDefiningOp<SubOp>();
+static Value getCentred(Value value, unsigned bits) {
+  auto sub = stripCasts(value, bits).getDefiningOp<SubOp>();
   if (!sub)
     return {};
-  auto mean = stripCasts(sub.getRhs()).getDefiningOp<ReduceMeanOp>();
+  auto mean = stripCasts(sub.getRhs(), bits).getDefiningOp<ReduceMeanOp>();
   if (!mean || !mean.getKeepdims())
     return {};
   Value x = stripWidening(sub.getLhs());
@@ -40,7 +40,7 @@ struct RaiseLayerNorm final : OpRewritePattern<RmsNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RmsNormOp op,
                                 PatternRewriter &rewriter) const override {
-    Value x = getCentred(op.getInput());
+    Value x = getCentred(op.getInput(), floatBits(op));
     if (!x)
       return rewriter.notifyMatchFailure(op, "input is not x - mean(x)");
     Value weight = op.getWeight();

@@ -22,6 +22,9 @@ std::string Mismatch::str() const {
 
 LogicalResult Trace::fail(StringRef code, Operation *at, const Twine &expected,
                           const Twine &found) {
+  // What stops at a cast stops at its rounding.
+  if (code == "PATTERN" && isa_and_nonnull<CastOp>(at))
+    code = "CAST_ORDER";
   if (!furthest || steps >= furthestSteps) {
     furthest = Mismatch{code, at, expected.str(), found.str()};
     furthestSteps = steps;
@@ -177,9 +180,9 @@ unsigned raise::floatBits(Value value) {
   return type ? type.getWidth() : 0;
 }
 
-Value raise::stripCasts(Value value) {
+Value raise::stripCasts(Value value, unsigned bits) {
   while (auto cast = value.getDefiningOp<CastOp>()) {
-    if (!isFloat(cast.getInput()) || !isFloat(value))
+    if (!isFloat(cast.getInput()) || !isFloat(value) || floatBits(value) < bits)
       break;
     value = cast.getInput();
   }

@@ -30,6 +30,9 @@ class Trace {
 public:
   /// One more node has matched.
   void step() { ++steps; }
+  /// Where another way of matching starts again.
+  unsigned mark() const { return steps; }
+  void reset(unsigned mark) { steps = mark; }
   /// Always failure().
   llvm::LogicalResult fail(llvm::StringRef code, mlir::Operation *at,
                            const llvm::Twine &expected,
@@ -77,8 +80,9 @@ std::optional<Scaled> getScaled(mlir::Value value);
 bool sameShape(mlir::Value a, mlir::Value b);
 bool isFloat(mlir::Value value);
 unsigned floatBits(mlir::Value value);
-/// Without casts between floating-point types.
-mlir::Value stripCasts(mlir::Value value);
+/// Without casts between floating-point types of at least `bits` bits. In a
+/// graph of that precision a cast to fewer is a rounding that must stay.
+mlir::Value stripCasts(mlir::Value value, unsigned bits = 0);
 /// Without casts to a wider floating-point type: these change no value.
 mlir::Value stripWidening(mlir::Value value);
 

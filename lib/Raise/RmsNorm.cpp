@@ -45,7 +45,8 @@ static Value getRoot(Value value) {
 }
 
 /// mean(x^2) over the last axis: the squared value.
-static FailureOr<Value> matchMeanSquare(Value value, Trace &trace) {
+static FailureOr<Value> matchMeanSquare(Value value, unsigned bits,
+                                        Trace &trace) {
   Operation *op = value.getDefiningOp();
   Value sum = value;
   double factor = 1;
@@ -81,7 +82,7 @@ static FailureOr<Value> matchMeanSquare(Value value, Trace &trace) {
     return trace.fail("AXIS_NOT_LAST", sum.getDefiningOp(),
                       "a mean that keeps its axis", "keepdims = 0");
   trace.step();
-  Value square = stripCasts(reduced);
+  Value square = stripCasts(reduced, bits);
   auto squared = square.getDefiningOp<SquareOp>();
   if (!squared)
     return trace.fail("PATTERN", square.getDefiningOp(), "a square",
@@ -91,8 +92,9 @@ static FailureOr<Value> matchMeanSquare(Value value, Trace &trace) {
 }
 
 /// mean(x^2) + epsilon: x and epsilon.
-static FailureOr<RmsNormMatch> matchVariance(Value value, Trace &trace) {
-  value = stripCasts(value);
+static FailureOr<RmsNormMatch> matchVariance(Value value, unsigned bits,
+                                             Trace &trace) {
+  value = stripCasts(value, bits);
   auto add = value.getDefiningOp<AddOp>();
   if (!add)
     return trace.fail("PATTERN", value.getDefiningOp(),
@@ -106,7 +108,7 @@ static FailureOr<RmsNormMatch> matchVariance(Value value, Trace &trace) {
     if (*epsilon < 0 || add->getOperand(i).getType() != add.getType())
       return trace.fail("EPS_NOT_CONST", add, "a scalar epsilon of 0 or more",
                         std::to_string(*epsilon));
-    auto x = matchMeanSquare(stripCasts(add->getOperand(i)), trace);
+    auto x = matchMeanSquare(stripCasts(add->getOperand(i), bits), bits, trace);
     if (failed(x))
       return failure();
     return RmsNormMatch{*x, *epsilon};
@@ -116,18 +118,20 @@ static FailureOr<RmsNormMatch> matchVariance(Value value, Trace &trace) {
 }
 
 FailureOr<RmsNormMatch> raise::matchRmsNorm(Operation *root, Trace &trace) {
+  // The precision of the graph: casts to less round on purpose.
+  unsigned bits = floatBits(root->getResult(0));
   for (unsigned i : {0u, 1u}) {
     if (isa<DivOp>(root) && i == 1)
       break;
     if (!isa<MulOp, DivOp>(root))
       break;
-    Value scale = stripCasts(other(root, i));
+    Value scale = stripCasts(other(root, i), bits);
     Value variance =
         isa<DivOp>(root) ? getRoot(scale) : getReciprocalRoot(scale);
     if (!variance)
       continue;
     trace.step();
-    auto match = matchVariance(variance, trace);
+    auto match = matchVariance(variance, bits, trace);
     if (failed(match))
       return failure();
     Value x = stripWidening(root->getOperand(i));

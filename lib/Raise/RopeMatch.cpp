@@ -81,6 +81,7 @@ static FailureOr<Rotation> matchRotation(Value value, Value x, Trace &trace) {
 }
 
 FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
+  unsigned start = trace.mark();
   for (unsigned i : {0u, 1u}) {
     auto straight = root->getOperand(i).getDefiningOp<MulOp>();
     auto crossed = other(root, i).getDefiningOp<MulOp>();
@@ -88,6 +89,7 @@ FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
       continue;
     for (unsigned j : {0u, 1u})
       for (unsigned k : {0u, 1u}) {
+        trace.reset(start);
         Value x = straight->getOperand(j), cos = other(straight, j);
         Value rotated = crossed->getOperand(k), sin = other(crossed, k);
         if (x.getType() != root.getType() ||
@@ -103,6 +105,7 @@ FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
         return match;
       }
   }
+  trace.reset(start);
   return trace.fail("PATTERN", root, "x * cos + rotate(x) * sin",
                     "another sum");
 }
@@ -150,10 +153,12 @@ FailureOr<RopeMatch> raise::matchRopePairs(Value first, Value second,
     return trace.fail("PATTERN", second.getDefiningOp(), "b*cos + a*sin",
                       describe(second));
   trace.step();
+  unsigned start = trace.mark();
   Operation *left = p.getDefiningOp(), *right = q.getDefiningOp();
   for (unsigned i : {0u, 1u})
     for (unsigned j : {0u, 1u})
       for (unsigned k : {0u, 1u}) {
+        trace.reset(start);
         Value a = left->getOperand(i), cos = other(left, i);
         Value b = right->getOperand(j), sin = other(right, j);
         if (getCofactor(sum->getOperand(k), b) != cos ||
@@ -183,6 +188,7 @@ FailureOr<RopeMatch> raise::matchRopePairs(Value first, Value second,
           continue;
         return match;
       }
+  trace.reset(start);
   return trace.fail("PATTERN", sum, "b*cos + a*sin of the same a and b",
                     "other factors");
 }

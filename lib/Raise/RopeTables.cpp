@@ -88,7 +88,8 @@ struct HalveTables final : OpRewritePattern<RopeOp> {
       return rewriter.notifyMatchFailure(op, "tables hold one angle a pair");
     if (!isDoubled(op.getCos(), interleaved) ||
         !isDoubled(op.getSin(), interleaved))
-      return rewriter.notifyMatchFailure(op, "halves are not known to be equal");
+      return rewriter.notifyMatchFailure(op,
+                                         "halves are not known to be equal");
     Value cos = halve(rewriter, op.getCos(), interleaved);
     Value sin = halve(rewriter, op.getSin(), interleaved);
     rewriter.modifyOpInPlace(op, [&] {

@@ -44,7 +44,8 @@ struct RaiseSilu final : OpRewritePattern<MulOp> {
   LogicalResult matchAndRewrite(MulOp op,
                                 PatternRewriter &rewriter) const override {
     for (unsigned i : {0u, 1u}) {
-      auto sigmoid = stripCasts(other(op, i)).getDefiningOp<SigmoidOp>();
+      auto sigmoid =
+          stripCasts(other(op, i), floatBits(op)).getDefiningOp<SigmoidOp>();
       Value x = op->getOperand(i);
       if (!sigmoid || x.getType() != op.getType() || !sameShape(sigmoid, x))
         continue;

@@ -124,11 +124,22 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     report("silu", op, *trace.mismatch());
   }
 
-  /// Only what looks like a rotation: a product with a concat of a negation.
+  /// Whether both pieces are parts of one value, one of them perhaps negated.
+  static bool isOfOneValue(ConcatOp concat) {
+    Value bases[2];
+    for (auto [base, input] : llvm::zip(bases, concat.getInputs())) {
+      auto neg = input.getDefiningOp<NegOp>();
+      Value part = neg ? neg.getInput() : input;
+      base = getPart(part).base;
+      if (base == part)
+        return false;
+    }
+    return bases[0] == bases[1];
+  }
+
+  /// Only what looks like a rotation: two parts of one value change places.
   static void visitConcat(ConcatOp concat) {
-    if (concat.getInputs().size() != 2 ||
-        !llvm::any_of(concat.getInputs(),
-                      [](Value input) { return input.getDefiningOp<NegOp>(); }))
+    if (concat.getInputs().size() != 2 || !isOfOneValue(concat))
       return;
     Attempts attempts;
     for (Operation *product : concat->getUsers()) {
