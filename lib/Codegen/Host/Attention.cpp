@@ -321,9 +321,8 @@ void AttentionKernel::store() {
       at.back() = column;
       Value value = op.getResult();
       k.e().provide(value, [&](ArrayRef<Index> indices) -> Value {
-        for (auto [x, y] : llvm::zip(indices, at))
-          if (x.base != y.base || x.lane != y.lane)
-            return nullptr;
+        if (!KernelBuilder::sameElement(value, indices, at))
+          return nullptr;
         Value x = k.loadF32(result(), ix.add(from, column.base), k.e().width());
         if (k.e().isStrict())
           x = k.round(k.e(), x, elementType(value), true);

@@ -19,7 +19,8 @@ using namespace fusion::codegen::host;
 using namespace fusion::kernels;
 
 MatmulKernel::MatmulKernel(KernelBuilder &k, const MatmulShape &s)
-    : k(k), s(s), products(s.products), prologue(getPrologueRowShape(k.kernel, s)) {
+    : k(k), s(s), products(s.products),
+      prologue(getPrologueRowShape(k.kernel, s)) {
   for (Value v : k.kernel.getYield().getValues())
     outputs.push_back(*getStridedOutput(v, s.space));
   m = k.size(s.m);
@@ -110,9 +111,8 @@ void MatmulKernel::storeRow(const Indices &batch, Value row,
     for (unsigned p = 0; p < products.size(); ++p) {
       Value result = products[p].getResult();
       k.e().provide(result, [&, p, result](ArrayRef<Index> indices) -> Value {
-        for (auto [a, b] : llvm::zip(indices, at))
-          if (a.base != b.base || a.lane != b.lane)
-            return nullptr;
+        if (!KernelBuilder::sameElement(result, indices, at))
+          return nullptr;
         Value x = k.loadF32(tiles[p], j.base, k.e().width());
         if (k.e().isStrict())
           x = k.round(k.e(), x, elementType(result), true);
