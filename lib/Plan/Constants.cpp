@@ -64,6 +64,12 @@ static bool isEvaluable(GroupOp group) {
 bool ConstantPool::evaluate(GroupOp group) {
   if (group.getInputs().empty() || !isEvaluable(group))
     return false;
+  // A body that reads a size (an iota from the cached length) changes with it.
+  auto name = group->getAttrOfType<FlatSymbolRefAttr>(kKernelAttrName);
+  auto body = dyn_cast_or_null<KernelOp>(
+      SymbolTable::lookupSymbolIn(module, name.getAttr()));
+  if (!body || body.getNumSizes() != 0)
+    return false;
   SmallVector<Attribute> sources;
   int64_t bytesIn = 0, bytesOut = 0;
   for (Value input : group.getInputs()) {
