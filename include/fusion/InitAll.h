@@ -9,6 +9,7 @@
 #define FUSION_INITALL_H
 
 #include "fusion/Codegen/Host.h"
+#include "fusion/Codegen/Hopper.h"
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Dialect/Plan/PlanOps.h"
 #include "fusion/Eval/Eval.h"
@@ -26,6 +27,7 @@ namespace fusion {
 inline void registerAllDialects(mlir::DialectRegistry &registry) {
   registry.insert<FusionDialect, plan::PlanDialect, mlir::func::FuncDialect>();
   registerHostCodegenDialects(registry);
+  registerHopperDialects(registry);
 }
 
 inline void registerAllPasses() {
@@ -40,6 +42,7 @@ inline void registerAllPasses() {
   registerFusePasses();
   registerPlanPasses();
   registerPlanPipeline();
+  registerHopperPasses();
 }
 
 } // namespace fusion

@@ -1,0 +1,36 @@
+//===- HopperPasses.td - Passes of the card's code generator ----*- tablegen -*-===//
+
+#ifndef FUSION_CODEGEN_HOPPER_PASSES_TD
+#define FUSION_CODEGEN_HOPPER_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def GenerateHopper : Pass<"fusion-generate-hopper", "::mlir::ModuleOp"> {
+  let summary = "Write each fusion.kernel as a kernel for sm_90a";
+  let description = [{
+    Each `fusion.kernel` of a family that the card has code for becomes a
+    `gpu.module` of the same name that holds one `llvm.func` in the llvm, nvvm,
+    arith, vector and scf dialects. Others stay, with a remark.
+  }];
+  let options = [
+    Option<"strict", "strict", "bool", "false", "Round where the ONNX graph rounds">,
+    Option<"reread", "reread", "bool", "false", "Keep no row in registers">,
+  ];
+  let dependentDialects = ["::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect"];
+}
+
+def AssembleHopper : Pass<"fusion-assemble-hopper", "::mlir::ModuleOp"> {
+  let summary = "Compile each fusion.kernel to PTX and cubin files";
+  let description = [{
+    Writes `NAME.ptx`, `NAME.cubin` and `kernels.txt` (a line a kernel: name,
+    threads a block, registers, shared bytes, grid) into `directory`.
+  }];
+  let options = [
+    Option<"directory", "directory", "std::string", "\".\"", "Where the files go">,
+    Option<"strict", "strict", "bool", "false", "Round where the ONNX graph rounds">,
+    Option<"assemble", "assemble", "bool", "true", "Run ptxas">,
+    Option<"ptxas", "ptxas", "std::string", "\"\"", "Path of ptxas">,
+  ];
+}
+
+#endif // FUSION_CODEGEN_HOPPER_PASSES_TD

@@ -1,0 +1,151 @@
+//===- Compile.cpp - All kernels of a module to cubins --------------------===//
+
+#include "fusion/Codegen/Hopper.h"
+
+#include "Serialize.h"
+
+#include "fusion/Support/Hash.h"
+
+#include "llvm/Support/ThreadPool.h"
+
+#include <map>
+#include <thread>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::hopper;
+
+namespace {
+
+/// Compiles the kernels of one module; keeps equal assembly once.
+class Compiler {
+public:
+  Compiler(ModuleOp module, const HopperOptions &options)
+      : module(module), options(options) {}
+
+  FailureOr<std::vector<HopperKernel>> run();
+
+private:
+  LogicalResult translate(KernelOp op, HopperKernel &kernel, bool reread);
+  void assembleAll();
+  LogicalResult accept(KernelOp op, HopperKernel &kernel);
+
+  ModuleOp module;
+  const HopperOptions &options;
+  std::string ptxas;
+  std::vector<HopperKernel> kernels;
+  std::map<std::string, Assembled> assembled; ///< by PTX
+};
+
+LogicalResult Compiler::translate(KernelOp op, HopperKernel &kernel,
+                                  bool reread) {
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(op.getLoc());
+  gpu::GPUModuleOp code = generateHopperKernel(op, *scratch, options.strict,
+                                               reread, kernel.skipped);
+  if (!code)
+    return success();
+  if (failed(lowerToLLVM(code)))
+    return op.emitError("kernel @")
+           << kernel.name << " does not lower to the llvm dialect";
+  FailureOr<std::string> ptx = translateToPTX(code);
+  if (failed(ptx))
+    return failure();
+  kernel.ptx = std::move(*ptx);
+  kernel.reread = reread;
+  return success();
+}
+
+void Compiler::assembleAll() {
+  std::vector<std::string> work;
+  for (const HopperKernel &kernel : kernels)
+    if (!kernel.ptx.empty() && !assembled.count(kernel.ptx)) {
+      assembled[kernel.ptx] = {};
+      work.push_back(kernel.ptx);
+    }
+  llvm::DefaultThreadPool pool(llvm::hardware_concurrency(options.threads));
+  for (const std::string &ptx : work)
+    pool.async(
+        [this, &ptx, slot = &assembled[ptx]] { *slot = assemble(ptxas, ptx); });
+  pool.wait();
+}
+
+LogicalResult Compiler::accept(KernelOp op, HopperKernel &kernel) {
+  const Assembled &result = assembled[kernel.ptx];
+  if (!result.error.empty())
+    return op.emitError("kernel @") << kernel.name << ": " << result.error;
+  kernel.cubin = result.cubin;
+  kernel.registers = result.registers;
+  kernel.sharedBytes = result.sharedBytes;
+  kernel.spillBytes = result.spillBytes;
+  return success();
+}
+
+FailureOr<std::vector<HopperKernel>> Compiler::run() {
+  SmallVector<KernelOp> ops(module.getOps<KernelOp>());
+  for (KernelOp op : ops) {
+    HopperKernel kernel;
+    kernel.name = op.getSymName().str();
+    kernel.launch = kernels::getCardLaunch(op);
+    if (failed(translate(op, kernel, /*reread=*/false)))
+      return failure();
+    if (!kernel.skipped.empty())
+      op.emitRemark("no code for sm_90a: ") << kernel.skipped;
+    kernels.push_back(std::move(kernel));
+  }
+  if (!options.assemble)
+    return std::move(kernels);
+  bool needed = llvm::any_of(
+      kernels, [](const HopperKernel &k) { return !k.ptx.empty(); });
+  ptxas = findPtxas(options.ptxas);
+  if (needed && ptxas.empty())
+    return module.emitError("ptxas not found")
+           << (options.ptxas.empty() ? "" : " at " + options.ptxas)
+           << "; install CUDA 13 or Python's nvidia-cuda-nvcc, or give its "
+              "path";
+  assembleAll();
+  // What spills with its rows in registers reads them again instead.
+  bool again = false;
+  for (auto [op, kernel] : llvm::zip(ops, kernels))
+    if (kernel.launch.chunks && !kernel.ptx.empty() &&
+        assembled[kernel.ptx].spilled()) {
+      if (failed(translate(op, kernel, /*reread=*/true)))
+        return failure();
+      again = true;
+    }
+  if (again)
+    assembleAll();
+  for (auto [op, kernel] : llvm::zip(ops, kernels))
+    if (!kernel.ptx.empty() && failed(accept(op, kernel)))
+      return failure();
+  return std::move(kernels);
+}
+
+} // namespace
+
+FailureOr<std::vector<HopperKernel>>
+fusion::compileHopperKernels(ModuleOp module, const HopperOptions &options) {
+  return Compiler(module, options).run();
+}
+
+std::vector<kernels::CompiledImage>
+fusion::toImages(const std::vector<HopperKernel> &kernels) {
+  std::vector<kernels::CompiledImage> images;
+  for (const HopperKernel &kernel : kernels) {
+    if (kernel.ptx.empty())
+      continue;
+    kernels::CompiledImage image;
+    image.target = artifact::KernelCode::Target::Sm90a;
+    image.bytes = kernel.cubin;
+    artifact::KernelCode code;
+    code.target = image.target;
+    code.symbol = kernel.name;
+    code.registers = kernel.registers;
+    code.sharedBytes = kernel.sharedBytes;
+    code.spillBytes = kernel.spillBytes;
+    code.threads = kernel.launch.threads;
+    image.kernels[kernel.name] = code;
+    image.assembly[kernel.name] = kernel.ptx;
+    images.push_back(std::move(image));
+  }
+  return images;
+}

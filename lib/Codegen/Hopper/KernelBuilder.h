@@ -1,0 +1,132 @@
+//===- KernelBuilder.h - A thin layer for writing kernels -------*- C++ -*-===//
+//
+// Values with operators, loops and branches as functions that take lambdas,
+// and the reductions of warps and blocks. A template written over it reads
+// like the kernel that it makes; op construction stays in KernelBuilder.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_LIB_CODEGEN_HOPPER_KERNELBUILDER_H
+#define FUSION_LIB_CODEGEN_HOPPER_KERNELBUILDER_H
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace fusion::hopper {
+
+class KernelBuilder;
+
+/// An SSA value with operators: integers are signed, floats may contract.
+/// Either side may be a vector when the other is its element type (or a
+/// constant): the scalar is broadcast.
+class Val {
+public:
+  Val() = default;
+  Val(KernelBuilder *k, mlir::Value value) : k(k), value(value) {}
+  operator mlir::Value() const { return value; }
+  explicit operator bool() const { return bool(value); }
+  mlir::Type type() const { return value.getType(); }
+  KernelBuilder *builder() const { return k; }
+
+private:
+  KernelBuilder *k = nullptr;
+  mlir::Value value;
+};
+
+Val operator+(Val a, Val b);
+Val operator-(Val a, Val b);
+Val operator*(Val a, Val b);
+Val operator/(Val a, Val b);
+Val operator%(Val a, Val b);
+Val operator+(Val a, int64_t b);
+Val operator-(Val a, int64_t b);
+Val operator*(Val a, int64_t b);
+Val operator/(Val a, int64_t b);
+Val operator%(Val a, int64_t b);
+Val operator<(Val a, Val b);
+Val operator==(Val a, Val b);
+Val operator&&(Val a, Val b);
+Val operator||(Val a, Val b);
+
+/// How a kernel touches global memory.
+struct Access {
+  unsigned alignment = 0; ///< in bytes; 0: that of the element
+  bool readOnly = false;  ///< nobody writes the buffer while the kernel runs
+};
+
+class KernelBuilder {
+public:
+  using Vals = llvm::SmallVector<Val, 4>;
+  /// Merges two partial results of a reduction.
+  using Combine =
+      llvm::function_ref<Vals(llvm::ArrayRef<Val>, llvm::ArrayRef<Val>)>;
+
+  /// Emits at `b`; shared memory becomes globals of `module`.
+  KernelBuilder(mlir::ImplicitLocOpBuilder &b, mlir::Operation *module)
+      : b(b), module(module) {}
+  mlir::ImplicitLocOpBuilder &builder() { return b; }
+  Val wrap(mlir::Value value) { return {this, value}; }
+
+  // Constants and conversions.
+  Val i32(int64_t value);
+  Val i64(int64_t value);
+  Val f32(double value);
+  Val constant(mlir::Type type, int64_t value);
+  Val toI64(Val value);   ///< sign-extends or passes through
+  Val toIndex(Val value); ///< to `index`
+  Val splat(Val value, unsigned lanes);
+  /// fp32 of a narrower float, and the other way, rounding to nearest even.
+  Val extend(Val value);
+  Val round(Val value, mlir::Type element);
+
+  // Where the thread is.
+  Val thread(); ///< within the block, i32
+  Val block();  ///< i32
+  Val blocks(); ///< i32
+  Val lane();
+  Val warp();
+
+  // Choices and loops.
+  Val select(Val condition, Val a, Val b);
+  Val min(Val a, Val b); ///< of integers
+  void when(Val condition, llvm::function_ref<void()> then);
+  void whenElse(Val condition, llvm::function_ref<void()> then,
+                llvm::function_ref<void()> otherwise);
+  void loop(Val begin, Val end, Val step, llvm::function_ref<void(Val)> body);
+  Vals loop(Val begin, Val end, Val step, llvm::ArrayRef<Val> init,
+            llvm::function_ref<Vals(Val, llvm::ArrayRef<Val>)> body);
+
+  // Memory. Offsets count elements of `type`'s element type.
+  Val load(Val pointer, Val offset, mlir::Type type, Access access);
+  void store(Val value, Val pointer, Val offset, Access access);
+  /// Uninitialised shared memory, 16-byte aligned.
+  Val shared(mlir::Type element, unsigned count);
+  void barrier();
+
+  // Programmatic dependent launch.
+  void waitForPrevious();
+  void releaseNext();
+
+  /// Reduces over `threads` neighbouring threads (a power of two up to 32, or
+  /// the whole block of `threads`); every thread gets the result, the same
+  /// bits in each.
+  Vals reduce(llvm::ArrayRef<Val> partial, unsigned threads, Combine combine);
+  /// Reduces the lanes of a vector, pairwise.
+  Val reduceLanes(Val vector, llvm::function_ref<Val(Val, Val)> combine);
+  Val extract(Val vector, unsigned lane);
+  Val insert(Val element, Val vector, unsigned lane);
+
+private:
+  Val shuffleXor(Val value, unsigned mask);
+  Vals reduceWarp(llvm::ArrayRef<Val> partial, unsigned width, Combine combine);
+  Vals reduceBlock(llvm::ArrayRef<Val> partial, unsigned threads,
+                   Combine combine);
+
+  mlir::ImplicitLocOpBuilder &b;
+  mlir::Operation *module;
+  unsigned sharedArrays = 0;
+};
+
+} // namespace fusion::hopper
+
+#endif // FUSION_LIB_CODEGEN_HOPPER_KERNELBUILDER_H

@@ -1,0 +1,249 @@
+//===- KernelFunction.cpp - The frame of a kernel on the card -------------===//
+
+#include "KernelFunction.h"
+
+#include "fusion/Codegen/Common/NarrowFloat.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+using namespace fusion::hopper;
+
+//===----------------------------------------------------------------------===//
+// CardTarget
+//===----------------------------------------------------------------------===//
+
+static bool isProgrammatic(KernelOp kernel) {
+  return bool(kernel.getConfig().getParams().get("programmatic"));
+}
+
+CardTarget::CardTarget(KernelBuilder &k, KernelOp kernel)
+    : k(k), kernel(kernel), readOnly(!isProgrammatic(kernel)) {}
+
+/// Floats that the hardware converts by itself.
+static bool isHalf(Type element) { return element.isF16() || element.isBF16(); }
+
+/// Elements as memory holds them: floats of 8 bits and less by their bits.
+static Type memoryElement(Type element) {
+  if (isHalf(element) || element.isF32() || element.isF64())
+    return element;
+  return IntegerType::get(element.getContext(),
+                          std::max(8u, element.getIntOrFloatBitWidth()));
+}
+
+unsigned CardTarget::alignment(Type element, const Index &offset,
+                               unsigned width) const {
+  int64_t bytes = std::max(1u, element.getIntOrFloatBitWidth() / 8);
+  if (!aligned || width == 1)
+    return bytes;
+  return unsigned(
+      std::min<int64_t>(16, (offset.divisor & -offset.divisor) * bytes));
+}
+
+// Two elements a byte, the first one in the low half; one lane after another.
+Val CardTarget::loadPacked(BodyEmitter &emitter, Val pointer,
+                           const Index &offset, Type element, unsigned width) {
+  ImplicitLocOpBuilder &b = k.builder();
+  unsigned bits = element.getIntOrFloatBitWidth(), perByte = 8 / bits;
+  Type byte = b.getI8Type();
+  SmallVector<Value> lanes;
+  for (unsigned lane = 0; lane < width; ++lane) {
+    Val at = k.toI64(k.wrap(offset.base)) + int64_t(lane);
+    Val raw = k.load(pointer, at / int64_t(perByte), byte, {0, readOnly});
+    Value shift = arith::TruncIOp::create(
+        b, byte, Value((at % int64_t(perByte)) * int64_t(bits)));
+    Val field = k.wrap(arith::ShRUIOp::create(b, Value(raw), shift));
+    if (isa<FloatType>(element) || isUnsigned(element)) {
+      field = k.wrap(arith::AndIOp::create(
+          b, Value(field), Value(k.constant(byte, (1 << bits) - 1))));
+    } else {
+      Val up = k.constant(byte, 8 - bits);
+      field = k.wrap(arith::ShLIOp::create(b, Value(field), Value(up)));
+      field = k.wrap(arith::ShRSIOp::create(b, Value(field), Value(up)));
+    }
+    lanes.push_back(field);
+  }
+  if (width == 1)
+    return k.wrap(lanes.front());
+  return k.wrap(
+      vector::FromElementsOp::create(b, VectorType::get({width}, byte), lanes));
+}
+
+Value CardTarget::load(BodyEmitter &emitter, BlockArgument argument,
+                       const Index &offset, unsigned width) {
+  Type element = elementType(argument);
+  Val pointer = pointers[argument.getArgNumber()];
+  Type stored = memoryElement(element);
+  Val value;
+  if (element.getIntOrFloatBitWidth() < 8 && !element.isInteger(1)) {
+    value = loadPacked(emitter, pointer, offset, element, width);
+  } else {
+    Type type = vectorOf(element.isInteger(1) ? element : stored, width);
+    value = k.load(pointer, k.wrap(offset.base), type,
+                   {alignment(stored, offset, width), readOnly});
+  }
+  if (isHalf(element))
+    return k.extend(value);
+  if (isa<FloatType>(element) && !element.isF32() && !element.isF64())
+    return decodeFloat(k.builder(), k.builder().getLoc(), value, element);
+  return value;
+}
+
+void CardTarget::store(BodyEmitter &emitter, Val value, unsigned result,
+                       const Index &offset) {
+  Type element = elementType(kernel.getYield().getValues()[result]);
+  auto vector = dyn_cast<VectorType>(value.type());
+  unsigned width = vector ? vector.getNumElements() : 1;
+  if (isHalf(element))
+    value = k.round(value, element);
+  else if (isa<FloatType>(element) && !element.isF32() && !element.isF64())
+    value =
+        k.wrap(encodeFloat(k.builder(), k.builder().getLoc(), value, element));
+  k.store(value, pointers[kernel.getBlock()->getNumArguments() + result],
+          k.wrap(offset.base),
+          {alignment(memoryElement(element), offset, width), false});
+}
+
+Value CardTarget::round(BodyEmitter &emitter, Value value, Type element,
+                        bool saturate) {
+  if (isHalf(element) && getElementTypeOrSelf(value).isF32())
+    return k.extend(k.round(k.wrap(value), element));
+  return EmitterTarget::round(emitter, value, element, saturate);
+}
+
+// exp(x) = 2^(x * log2 e): the product's rounding error, which the power
+// magnifies by |x|, is computed exactly and put back to first order.
+Val CardTarget::exp(Val x) {
+  ImplicitLocOpBuilder &b = k.builder();
+  constexpr double kLog2e = 1.4426950408889634;
+  constexpr double kHigh = float(kLog2e), kLow = kLog2e - kHigh;
+  auto real = [&](double v) {
+    TypedAttr attr = b.getF32FloatAttr(float(v));
+    if (auto type = dyn_cast<VectorType>(x.type()))
+      attr = DenseElementsAttr::get(type, Attribute(attr));
+    return Value(arith::ConstantOp::create(b, attr));
+  };
+  Value high = arith::MulFOp::create(b, Value(x), real(kHigh));
+  Value minus = arith::NegFOp::create(b, high);
+  Value low = math::FmaOp::create(b, x, real(kHigh), minus);
+  low = math::FmaOp::create(b, x, real(kLow), low);
+  Value power = math::Exp2Op::create(b, high, arith::FastMathFlags::afn);
+  Value scaled = arith::MulFOp::create(
+      b, power, arith::MulFOp::create(b, low, real(0.6931471805599453)));
+  Value sum = arith::AddFOp::create(b, power, scaled);
+  // Where the power is 0 or infinite, so is the result (and `low` may be NaN).
+  Value finite =
+      arith::CmpFOp::create(b, arith::CmpFPredicate::OLT,
+                            math::AbsFOp::create(b, Value(x)), real(87.0));
+  return k.wrap(arith::SelectOp::create(b, finite, sum, power));
+}
+
+// A quotient within 2 units in the last place, for divisors of at least 1.
+static Val divide(KernelBuilder &k, Val a, Val b) {
+  return k.wrap(arith::DivFOp::create(k.builder(), Value(a), Value(b),
+                                      arith::FastMathFlags::arcp |
+                                          arith::FastMathFlags::afn));
+}
+
+Value CardTarget::elementary(BodyEmitter &emitter, Operation *op, Value x) {
+  if (!getElementTypeOrSelf(x).isF32())
+    return nullptr;
+  Val v = k.wrap(x);
+  if (isa<ExpOp>(op))
+    return exp(v);
+  if (isa<SigmoidOp, SiluOp>(op)) {
+    auto silu = dyn_cast<SiluOp>(op);
+    Val scaled = v;
+    if (silu && silu.getAlpha().convertToFloat() != 1)
+      scaled = v * k.f32(silu.getAlpha().convertToFloat());
+    Val one = k.constant(v.type(), 1);
+    Val power = exp(k.wrap(arith::NegFOp::create(k.builder(), Value(scaled))));
+    return divide(k, silu ? v : one, one + power);
+  }
+  if (isa<RsqrtOp>(op))
+    return math::RsqrtOp::create(k.builder(), x, arith::FastMathFlags::afn);
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// KernelFunction
+//===----------------------------------------------------------------------===//
+
+static gpu::GPUModuleOp createModule(KernelOp kernel, ModuleOp parent) {
+  OpBuilder b(parent.getContext());
+  b.setInsertionPointToEnd(parent.getBody());
+  Attribute target = NVVM::NVVMTargetAttr::get(
+      b.getContext(), 3, "nvptx64-nvidia-cuda", "sm_90a", "+ptx90");
+  return gpu::GPUModuleOp::create(b, kernel.getLoc(),
+                                  (kernel.getSymName() + "_sm_90a").str(),
+                                  b.getArrayAttr(target));
+}
+
+KernelFunction::KernelFunction(KernelOp kernel,
+                               const kernels::CardLaunch &launch,
+                               ModuleOp parent, bool strict)
+    : kernel(kernel), launch(launch), module(createModule(kernel, parent)),
+      builder(kernel.getLoc(), parent.getContext()), k(builder, module) {
+  ImplicitLocOpBuilder &b = builder;
+  unsigned count =
+      kernel.getBlock()->getNumArguments() + kernel.getYield().getNumOperands();
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
+  auto type =
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                  SmallVector<Type>(count + 1, pointer));
+  b.setInsertionPointToEnd(module.getBody());
+  auto func = LLVM::LLVMFuncOp::create(b, kernel.getSymName(), type);
+  func->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
+                b.getDenseI32ArrayAttr({int32_t(launch.threads), 1, 1}));
+  // Without it ptxas spills rather than give up a second block of this size.
+  if (launch.threads >= 512)
+    func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                  b.getI32IntegerAttr(1));
+  for (unsigned i = 0; i <= count; ++i)
+    func.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                    b.getUnitAttr());
+  Block *entry = func.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  LLVM::ReturnOp::create(b, ValueRange());
+  b.setInsertionPointToStart(entry);
+
+  target = std::make_unique<CardTarget>(k, kernel);
+  for (unsigned i = 0; i < count; ++i)
+    target->pointers.push_back(k.wrap(entry->getArgument(i)));
+  Val sizes = k.wrap(entry->getArgument(count));
+  index = std::make_unique<IndexBuilder>(
+      b, kernel.getLoc(), [this, sizes](unsigned number) {
+        return Value(k.toIndex(
+            k.load(sizes, k.i64(number), builder.getI64Type(), {8, true})));
+      });
+  emitter = std::make_unique<BodyEmitter>(*index, *target, strict);
+}
+
+KernelFunction::~KernelFunction() = default;
+
+void KernelFunction::whenAligned(llvm::function_ref<void()> fast,
+                                 llvm::function_ref<void()> slow) {
+  ImplicitLocOpBuilder &b = builder;
+  Value bits;
+  for (Val p : target->pointers) {
+    Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), p);
+    bits = bits ? Value(arith::OrIOp::create(b, bits, address)) : address;
+  }
+  Val low = k.wrap(arith::AndIOp::create(b, bits, Value(k.i64(15))));
+  ix().when(
+      low == k.i64(0),
+      [&] {
+        target->aligned = true;
+        fast();
+        target->aligned = false;
+      },
+      slow);
+}

@@ -1,0 +1,91 @@
+//===- KernelFunction.h - The frame of a kernel on the card -----*- C++ -*-===//
+//
+// The gpu.module and llvm.func of a kernel, its parameters, its sizes, and the
+// emitter of its group's body with loads from global memory.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_LIB_CODEGEN_HOPPER_KERNELFUNCTION_H
+#define FUSION_LIB_CODEGEN_HOPPER_KERNELFUNCTION_H
+
+#include "KernelBuilder.h"
+
+#include "fusion/Codegen/Common/BodyEmitter.h"
+#include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Kernels/CardLaunch.h"
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace fusion::hopper {
+
+/// Loads and scalar code of the card.
+class CardTarget : public codegen::EmitterTarget {
+public:
+  CardTarget(KernelBuilder &k, KernelOp kernel);
+
+  mlir::Value load(codegen::BodyEmitter &emitter, mlir::BlockArgument argument,
+                   const codegen::Index &offset, unsigned width) override;
+  mlir::Value elementary(codegen::BodyEmitter &emitter, mlir::Operation *op,
+                         mlir::Value x) override;
+  mlir::Value round(codegen::BodyEmitter &emitter, mlir::Value value,
+                    mlir::Type element, bool saturate) override;
+
+  /// exp(x) of fp32, within about 2 units in the last place.
+  Val exp(Val x);
+  /// Stores a value in computeType as elements of the result's type.
+  void store(codegen::BodyEmitter &emitter, Val value, unsigned result,
+             const codegen::Index &offset);
+
+  /// Pointers to every operand and result.
+  llvm::SmallVector<Val> pointers;
+  /// Whether all pointers are known to be 16-byte aligned.
+  bool aligned = false;
+
+private:
+  unsigned alignment(mlir::Type element, const codegen::Index &offset,
+                     unsigned width) const;
+  Val loadPacked(codegen::BodyEmitter &emitter, Val pointer,
+                 const codegen::Index &offset, mlir::Type element,
+                 unsigned width);
+
+  KernelBuilder &k;
+  KernelOp kernel;
+  bool readOnly; ///< no other kernel can be writing the operands
+};
+
+/// What a template writes into.
+struct KernelFunction {
+  KernelFunction(KernelOp kernel, const kernels::CardLaunch &launch,
+                 mlir::ModuleOp module, bool strict);
+  ~KernelFunction();
+  KernelFunction(const KernelFunction &) = delete;
+
+  /// Runs `fast` where every pointer is 16-byte aligned, else `slow`.
+  void whenAligned(llvm::function_ref<void()> fast,
+                   llvm::function_ref<void()> slow);
+  /// Gives up on the kernel: the card has no code for it.
+  void fail(const llvm::Twine &reason) {
+    if (failure.empty())
+      failure = reason.str();
+  }
+  codegen::IndexBuilder &ix() { return *index; }
+  codegen::BodyEmitter &group() { return *emitter; }
+
+  std::string failure; ///< empty: none
+  KernelOp kernel;
+  const kernels::CardLaunch &launch;
+  mlir::gpu::GPUModuleOp module;
+  mlir::ImplicitLocOpBuilder builder;
+  KernelBuilder k;
+  std::unique_ptr<CardTarget> target;
+  std::unique_ptr<codegen::IndexBuilder> index;
+  std::unique_ptr<codegen::BodyEmitter> emitter;
+};
+
+// The templates, one file each.
+void buildRowReduction(KernelFunction &f, bool reread);
+void buildPointwise(KernelFunction &f);
+
+} // namespace fusion::hopper
+
+#endif // FUSION_LIB_CODEGEN_HOPPER_KERNELFUNCTION_H

@@ -1,0 +1,140 @@
+//===- Passes.cpp - The code generator as passes of fusion-opt ------------===//
+
+#include "fusion/Codegen/Hopper.h"
+
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
+#include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/NVVMToLLVM/NVVMToLLVM.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace fusion {
+#define GEN_PASS_DECL
+#define GEN_PASS_DEF_GENERATEHOPPER
+#define GEN_PASS_DEF_ASSEMBLEHOPPER
+#define GEN_PASS_REGISTRATION
+#include "fusion/Codegen/HopperPasses.h.inc"
+} // namespace fusion
+
+using namespace mlir;
+using namespace fusion;
+
+void fusion::registerHopperDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, cf::ControlFlowDialect, gpu::GPUDialect,
+                  LLVM::LLVMDialect, math::MathDialect, NVVM::NVVMDialect,
+                  scf::SCFDialect, ub::UBDialect, vector::VectorDialect>();
+  arith::registerConvertArithToLLVMInterface(registry);
+  cf::registerConvertControlFlowToLLVMInterface(registry);
+  index::registerConvertIndexToLLVMInterface(registry);
+  registerConvertMathToLLVMInterface(registry);
+  registerConvertNVVMToLLVMInterface(registry);
+  ub::registerConvertUBToLLVMInterface(registry);
+  vector::registerConvertVectorToLLVMInterface(registry);
+  registerConvertToLLVMDependentDialectLoading(registry);
+  registerBuiltinDialectTranslation(registry);
+  registerGPUDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+}
+
+namespace {
+
+struct GenerateHopperPass
+    : fusion::impl::GenerateHopperBase<GenerateHopperPass> {
+  using GenerateHopperBase::GenerateHopperBase;
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registerHopperDialects(registry);
+  }
+  void runOnOperation() override {
+    for (KernelOp kernel :
+         llvm::make_early_inc_range(getOperation().getOps<KernelOp>())) {
+      std::string reason;
+      if (generateHopperKernel(kernel, getOperation(), strict, reread, reason))
+        kernel.erase();
+      else
+        kernel.emitRemark("no code for sm_90a: ") << reason;
+    }
+  }
+};
+
+LogicalResult writeFile(Operation *op, llvm::StringRef directory,
+                        const llvm::Twine &name, llvm::StringRef bytes) {
+  llvm::SmallString<256> path(directory);
+  llvm::sys::path::append(path, name);
+  std::error_code ec;
+  llvm::raw_fd_ostream os(path, ec);
+  if (!ec)
+    os << bytes;
+  if (ec || os.has_error()) {
+    os.clear_error();
+    return op->emitError("cannot write ") << path << ": " << ec.message();
+  }
+  return success();
+}
+
+struct AssembleHopperPass
+    : fusion::impl::AssembleHopperBase<AssembleHopperPass> {
+  using AssembleHopperBase::AssembleHopperBase;
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registerHopperDialects(registry);
+  }
+  void runOnOperation() override {
+    if (failed(write()))
+      signalPassFailure();
+  }
+
+  LogicalResult write() {
+    ModuleOp module = getOperation();
+    HopperOptions options;
+    options.strict = strict;
+    options.assemble = assemble;
+    options.ptxas = ptxas;
+    FailureOr<std::vector<HopperKernel>> compiled =
+        compileHopperKernels(module, options);
+    if (failed(compiled))
+      return failure();
+    if (std::error_code ec =
+            llvm::sys::fs::create_directories(directory.getValue()))
+      return module.emitError("cannot create ")
+             << directory.getValue() << ": " << ec.message();
+    std::string list;
+    llvm::raw_string_ostream lines(list);
+    for (const HopperKernel &k : *compiled) {
+      if (k.ptx.empty())
+        continue;
+      if (failed(writeFile(module, directory, k.name + ".ptx", k.ptx)))
+        return failure();
+      llvm::StringRef cubin(reinterpret_cast<const char *>(k.cubin.data()),
+                            k.cubin.size());
+      if (assemble &&
+          failed(writeFile(module, directory, k.name + ".cubin", cubin)))
+        return failure();
+      lines << k.name << ' ' << k.launch.threads << ' ' << k.registers << ' '
+            << k.sharedBytes << ' ' << k.launch.grid.str() << '\n';
+    }
+    return writeFile(module, directory, "kernels.txt", list);
+  }
+};
+
+} // namespace
+
+void fusion::registerHopperPasses() { registerHopperCodegenPasses(); }

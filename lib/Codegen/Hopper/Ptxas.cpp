@@ -1,0 +1,131 @@
+//===- Ptxas.cpp - The assembler as a child process -----------------------===//
+
+#include "Serialize.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::hopper;
+
+/// ptxas of PyPI's nvidia-cuda-nvcc beside a Python interpreter of that prefix.
+static std::string findInPython(llvm::StringRef interpreter) {
+  llvm::StringRef prefix =
+      llvm::sys::path::parent_path(llvm::sys::path::parent_path(interpreter));
+  llvm::SmallString<256> lib(prefix);
+  llvm::sys::path::append(lib, "lib");
+  std::error_code ec;
+  for (llvm::sys::fs::directory_iterator it(lib, ec), end; it != end && !ec;
+       it.increment(ec)) {
+    if (!llvm::sys::path::filename(it->path()).starts_with("python3"))
+      continue;
+    for (const char *packages : {"site-packages", "dist-packages"})
+      for (const char *folder : {"nvidia/cu13/bin", "nvidia/cuda_nvcc/bin"}) {
+        llvm::SmallString<256> path(it->path());
+        llvm::sys::path::append(path, packages, folder, "ptxas");
+        if (llvm::sys::fs::can_execute(path))
+          return std::string(path);
+      }
+  }
+  return "";
+}
+
+std::string hopper::findPtxas(const std::string &given) {
+  if (!given.empty())
+    return llvm::sys::fs::can_execute(given) ? given : "";
+  if (auto path = llvm::sys::findProgramByName("ptxas"))
+    return *path;
+  if (auto path =
+          llvm::sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"}))
+    return *path;
+  for (const char *name : {"python3", "python"})
+    if (auto python = llvm::sys::findProgramByName(name)) {
+      std::string path = findInPython(*python);
+      if (!path.empty())
+        return path;
+    }
+  return "";
+}
+
+static unsigned number(llvm::StringRef text, llvm::StringRef pattern) {
+  llvm::SmallVector<llvm::StringRef> groups;
+  unsigned value = 0;
+  if (llvm::Regex(pattern).match(text, &groups))
+    groups[1].getAsInteger(10, value);
+  return value;
+}
+
+void hopper::parseReport(const std::string &report, Assembled &result) {
+  llvm::SmallVector<llvm::StringRef> lines;
+  llvm::StringRef(report).split(lines, '\n');
+  for (llvm::StringRef line : lines) {
+    result.registers =
+        std::max(result.registers, number(line, "Used ([0-9]+) registers"));
+    result.sharedBytes =
+        std::max(result.sharedBytes, number(line, "([0-9]+) bytes smem"));
+    result.stackBytes =
+        std::max(result.stackBytes, number(line, "([0-9]+) bytes stack frame"));
+    result.spillBytes = std::max({result.spillBytes,
+                                  number(line, "([0-9]+) bytes spill stores"),
+                                  number(line, "([0-9]+) bytes spill loads")});
+    if (llvm::Regex("C75(08|1[0-9])").match(line) && result.error.empty())
+      result.error = ("ptxas: " + line.trim()).str();
+  }
+  if (result.error.empty() && result.spilled())
+    result.error = "kernel spills: " + std::to_string(result.spillBytes) +
+                   " bytes, stack frame " + std::to_string(result.stackBytes) +
+                   " bytes, " + std::to_string(result.registers) + " registers";
+}
+
+namespace {
+/// A temporary file that is removed at the end.
+struct TempFile {
+  llvm::SmallString<128> path;
+  llvm::FileRemover remover;
+  explicit TempFile(llvm::StringRef suffix) {
+    if (!llvm::sys::fs::createTemporaryFile("fusion", suffix, path))
+      remover.setFile(path);
+  }
+  std::string read() const {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    return buffer ? (*buffer)->getBuffer().str() : "";
+  }
+};
+} // namespace
+
+Assembled hopper::assemble(const std::string &ptxas, const std::string &ptx) {
+  Assembled result;
+  TempFile input("ptx"), output("cubin"), log("log");
+  {
+    std::error_code ec;
+    llvm::raw_fd_ostream os(input.path, ec);
+    if (!ec)
+      os << ptx;
+    if (ec || os.has_error()) {
+      result.error = "cannot write a temporary file: " + ec.message();
+      os.clear_error();
+      return result;
+    }
+  }
+  llvm::SmallVector<llvm::StringRef> args = {
+      ptxas, "-arch=sm_90a", "-O3", "-v", input.path, "-o", output.path};
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""),
+                                                log.path.str(), log.path.str()};
+  std::string message;
+  int rc = llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 0, 0,
+                                     &message);
+  std::string report = log.read();
+  if (rc != 0) {
+    result.error = "ptxas failed: " + (message.empty() ? report : message);
+    return result;
+  }
+  parseReport(report, result);
+  std::string bytes = output.read();
+  result.cubin.assign(bytes.begin(), bytes.end());
+  return result;
+}

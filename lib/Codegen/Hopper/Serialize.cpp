@@ -1,0 +1,93 @@
+//===- Serialize.cpp - From kernel IR to PTX ------------------------------===//
+//
+// scf -> cf, then every dialect to llvm at once (convert-to-llvm, which keeps
+// math free of libdevice), then LLVM's O3 and the NVPTX back end in process.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Serialize.h"
+
+#include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <mutex>
+
+using namespace mlir;
+using namespace fusion;
+
+LogicalResult hopper::lowerToLLVM(gpu::GPUModuleOp module) {
+  PassManager pm(module->getContext(), module->getName().getStringRef());
+  pm.enableVerifier(false);
+  pm.addPass(createSCFToControlFlowPass());
+  pm.addPass(createConvertToLLVMPass());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  return pm.run(module);
+}
+
+static std::unique_ptr<llvm::TargetMachine> createMachine(std::string &error) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return nullptr;
+  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
+      triple, "sm_90a", "+ptx90", llvm::TargetOptions(), std::nullopt,
+      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+}
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager lam;
+  llvm::FunctionAnalysisManager fam;
+  llvm::CGSCCAnalysisManager cam;
+  llvm::ModuleAnalysisManager mam;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(mam);
+  builder.registerCGSCCAnalyses(cam);
+  builder.registerFunctionAnalyses(fam);
+  builder.registerLoopAnalyses(lam);
+  builder.crossRegisterProxies(lam, fam, cam, mam);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(module, mam);
+}
+
+FailureOr<std::string> hopper::translateToPTX(gpu::GPUModuleOp op) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(op, context);
+  if (!module)
+    return op.emitError("kernel does not translate to LLVM IR");
+  std::string error;
+  std::unique_ptr<llvm::TargetMachine> machine = createMachine(error);
+  if (!machine)
+    return op.emitError("this build of LLVM has no NVPTX target: ") << error;
+  module->setTargetTriple(machine->getTargetTriple());
+  module->setDataLayout(machine->createDataLayout());
+  optimize(*module, *machine);
+
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager codegen;
+  if (machine->addPassesToEmitFile(codegen, stream, nullptr,
+                                   llvm::CodeGenFileType::AssemblyFile))
+    return op.emitError("the NVPTX target cannot emit assembly");
+  codegen.run(*module);
+  return std::string(text);
+}

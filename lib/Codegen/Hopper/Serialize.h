@@ -1,0 +1,42 @@
+//===- Serialize.h - From kernel IR to PTX and cubin ------------*- C++ -*-===//
+
+#ifndef FUSION_LIB_CODEGEN_HOPPER_SERIALIZE_H
+#define FUSION_LIB_CODEGEN_HOPPER_SERIALIZE_H
+
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fusion::hopper {
+
+/// Lowers a gpu.module in place to the llvm dialect.
+mlir::LogicalResult lowerToLLVM(mlir::gpu::GPUModuleOp module);
+
+/// The PTX of a module in the llvm dialect; it reports errors itself.
+mlir::FailureOr<std::string> translateToPTX(mlir::gpu::GPUModuleOp module);
+
+/// What ptxas made of one kernel, and what it said.
+struct Assembled {
+  std::vector<uint8_t> cubin;
+  unsigned registers = 0, sharedBytes = 0, spillBytes = 0, stackBytes = 0;
+  std::string error; ///< empty when the kernel is fit for use
+  bool spilled() const { return spillBytes || stackBytes; }
+};
+
+/// Path of ptxas: `given`, else on PATH, in /usr/local/cuda/bin, or in the
+/// nvidia-cuda-nvcc package of a Python found on PATH; empty when there is
+/// none.
+std::string findPtxas(const std::string &given);
+
+/// Runs ptxas on PTX that holds one kernel. Thread-safe. Spills, a stack
+/// frame, and wgmma instructions that ptxas serialised are errors.
+Assembled assemble(const std::string &ptxas, const std::string &ptx);
+
+/// Reads ptxas' report into `result`.
+void parseReport(const std::string &report, Assembled &result);
+
+} // namespace fusion::hopper
+
+#endif // FUSION_LIB_CODEGEN_HOPPER_SERIALIZE_H
