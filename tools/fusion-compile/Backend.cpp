@@ -3,10 +3,12 @@
 #include "Driver.h"
 #include "Output.h"
 
+#include "fusion/Codegen/Hopper.h"
 #include "fusion/Codegen/Host.h"
 #include "fusion/Link/Link.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -38,9 +40,45 @@ ExitCode Driver::emitHostText() {
   return succeeded(written) ? kSuccess : kInputFault;
 }
 
+/// Kernels for the card; those of families without code for it are listed.
+static FailureOr<std::vector<HopperKernel>>
+compileCard(ModuleOp module, const Options &options, bool assemble) {
+  HopperOptions hopper;
+  hopper.strict = options.strict || options.isUnfused();
+  hopper.assemble = assemble;
+  FailureOr<std::vector<HopperKernel>> kernels =
+      compileHopperKernels(module, hopper);
+  if (failed(kernels))
+    return failure();
+  for (const HopperKernel &kernel : *kernels)
+    if (!kernel.skipped.empty())
+      llvm::errs() << "fusion-compile: no code for sm_90a: kernel "
+                   << kernel.name << ": " << kernel.skipped << "\n";
+  return kernels;
+}
+
 ExitCode Driver::emitCard() {
-  llvm::errs() << "fusion-compile: no code for the card\n";
-  return kUsage;
+  bool text = options.emit == Stage::Ptx;
+  auto kernels = compileCard(*module, options, /*assemble=*/!text);
+  if (failed(kernels))
+    return kInputFault;
+  if (std::error_code ec = llvm::sys::fs::create_directories(options.output)) {
+    llvm::errs() << "fusion-compile: cannot create folder " << options.output
+                 << ": " << ec.message() << "\n";
+    return kInputFault;
+  }
+  for (const HopperKernel &kernel : *kernels) {
+    if (kernel.ptx.empty())
+      continue;
+    llvm::SmallString<256> path(options.output);
+    llvm::sys::path::append(path, kernel.name + (text ? ".ptx" : ".cubin"));
+    llvm::StringRef cubin(reinterpret_cast<const char *>(kernel.cubin.data()),
+                          kernel.cubin.size());
+    llvm::StringRef bytes = text ? llvm::StringRef(kernel.ptx) : cubin;
+    if (failed(writeFile(path, [&](raw_ostream &os) { os << bytes; })))
+      return kInputFault;
+  }
+  return kSuccess;
 }
 
 ExitCode Driver::emitArtifact() {
@@ -50,6 +88,12 @@ ExitCode Driver::emitArtifact() {
     if (failed(host))
       return false;
     images = std::move(*host);
+    if (!options.card)
+      return true;
+    auto card = compileCard(*module, options, /*assemble=*/true);
+    if (failed(card))
+      return false;
+    llvm::append_range(images, toImages(*card));
     return true;
   });
   if (!compiled)
