@@ -69,12 +69,14 @@ def run_all(names):
 
 def listed():
     lines = (line.split("#")[0].strip() for line in LIST.read_text().splitlines())
-    return [line for line in lines if line and (DATA / line).is_dir()] if DATA.is_dir() else []
+    return [line for line in lines if line]
 
 
 class OnnxNodeTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
+        if not DATA.is_dir():
+            raise unittest.SkipTest(f"onnx {onnx.__version__} comes without its node tests")
         cls.results = run_all(listed())
 
     def check(self, name):

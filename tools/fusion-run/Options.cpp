@@ -46,6 +46,8 @@ bool parseNumber(const std::string &text, int64_t &value) {
   return !text.empty() && *end == 0 && errno == 0;
 }
 
+/// Token ids. A negative one would count from the vocabulary's end, as ONNX
+/// indices do.
 bool parseList(const std::string &text, std::vector<int64_t> &list) {
   list.clear();
   if (text.empty())
@@ -53,7 +55,7 @@ bool parseList(const std::string &text, std::vector<int64_t> &list) {
   for (size_t begin = 0;;) {
     size_t comma = text.find(',', begin);
     int64_t value;
-    if (!parseNumber(text.substr(begin, comma - begin), value))
+    if (!parseNumber(text.substr(begin, comma - begin), value) || value < 0)
       return false;
     list.push_back(value);
     if (comma == std::string::npos)
@@ -135,7 +137,7 @@ private:
     auto &list = name == "--prompt-ids"  ? o.prompt
                  : name == "--force-ids" ? o.forced
                                          : o.stop;
-    return parseList(value, list) ? "" : "expected numbers with commas between";
+    return parseList(value, list) ? "" : "expected token ids with commas between";
   }
 
   Options &o;
