@@ -12,6 +12,7 @@ namespace fusion::raise {
 void populateArithmeticSpellings(mlir::RewritePatternSet &patterns);
 void populateViewSpellings(mlir::RewritePatternSet &patterns);
 void populateBatchSpellings(mlir::RewritePatternSet &patterns);
+void populateDequantizeSpellings(mlir::RewritePatternSet &patterns);
 /// The dialect's own canonicalisation of views and products.
 void populateDialectCanonicalizations(mlir::RewritePatternSet &patterns);
 
