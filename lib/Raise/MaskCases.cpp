@@ -1,6 +1,7 @@
 //===- MaskCases.cpp - Sizes and contents to evaluate a mask for ----------===//
 
 #include "MaskCases.h"
+#include "Attention.h"
 
 #include <cmath>
 
@@ -23,11 +24,21 @@ std::optional<int64_t> raise::evaluate(const SymExpr &expr,
 
 /// Numbers beyond this are no window: minima, maxima, ends of slices.
 static constexpr int64_t kLargestWindow = 1 << 19;
+/// The same where rows and keys are as many: their product is evaluated.
+static constexpr int64_t kLargestSquared = 1500;
 
 static void noteNumber(double value, MaskSources &sources) {
   double size = std::abs(value);
   if (size == std::floor(size) && size <= kLargestWindow)
     sources.largest = std::max(sources.largest, static_cast<int64_t>(size));
+}
+
+/// Axes of a tile that do not repeat a whole number of times.
+static void noteTile(TileOp tile, MaskSources &sources) {
+  for (auto [from, to] :
+       llvm::zip(getSymShape(tile.getInput()), getSymShape(tile.getResult())))
+    if (from != to && !to.exactDiv(from))
+      sources.conditional.push_back({from, to});
 }
 
 static void noteExpr(const SymExpr &expr, MaskSources &sources) {
@@ -72,8 +83,11 @@ FailureOr<MaskSources> raise::findSources(Value mask, std::string &reason) {
       reason = "it is computed from " + describe(op);
       return failure();
     }
-    if (auto scalar = getScalar(value))
+    auto scalar = getScalar(value);
+    if (scalar && !(isFloat(value) && isHidden(*scalar, elementType(value))))
       noteNumber(*scalar, sources);
+    if (auto tile = dyn_cast<TileOp>(op))
+      noteTile(tile, sources);
     for (NamedAttribute attr : op->getAttrs())
       noteAttr(attr.getValue(), sources);
     for (Value operand : op->getOperands())
@@ -135,34 +149,49 @@ FailureOr<std::vector<Sizes>> raise::chooseSizes(const MaskSources &sources,
                                                  std::string &reason) {
   SizeChooser chooser(sources, scores);
   std::vector<Sizes> all;
-  // More keys than any number in the graph comes first: it shows windows.
-  int64_t beyond = sources.largest + 3;
-  bool squared = chooser.past.empty();
-  if (!chooser.symbols.empty()) {
-    if (beyond > (squared ? 1500 : kLargestWindow)) {
-      reason = "it holds the number " + std::to_string(sources.largest) +
-               ", too large to evaluate beyond";
-      return failure();
-    }
-    Sizes sizes = chooser.base(0);
-    SizeChooser::set(sizes, scores.batch.symbols(), 1);
-    SizeChooser::set(sizes, chooser.rows, 3);
-    SizeChooser::set(sizes, squared ? chooser.rows : chooser.past, beyond);
-    chooser.add(all, sizes);
-  }
-  chooser.add(all, chooser.base(0));
-  if (chooser.symbols.empty())
+  if (chooser.symbols.empty()) {
+    chooser.add(all, {});
     return all;
-  chooser.add(all, chooser.base(2));
-  chooser.add(all, chooser.base(3));
+  }
+  int64_t beyond = sources.largest + 3;
+  bool squared = chooser.past.empty() || !sources.conditional.empty();
+  if (beyond > (squared ? kLargestSquared : kLargestWindow)) {
+    reason = "it holds the number " + std::to_string(sources.largest) +
+             ", too large to evaluate beyond";
+    return failure();
+  }
+  Sizes large = chooser.base(0);
+  SizeChooser::set(large, scores.batch.symbols(), 1);
+  Sizes largeFresh = large, largeDecode = large;
+  SizeChooser::set(large, chooser.rows, 3);
+  SizeChooser::set(large, chooser.past.empty() ? chooser.rows : chooser.past,
+                   beyond);
+  SizeChooser::set(largeFresh, chooser.rows, beyond);
+  SizeChooser::set(largeFresh, chooser.past, 0);
+  SizeChooser::set(largeDecode, chooser.past, beyond);
+  SizeChooser::set(largeDecode, chooser.rows, 1);
   Sizes ones = chooser.base(0), fresh = chooser.base(1),
         decode = chooser.base(4);
   SizeChooser::set(ones, chooser.symbols, 1);
   SizeChooser::set(fresh, chooser.past, 0);
   SizeChooser::set(decode, chooser.rows, 1);
-  for (const Sizes &sizes : {ones, fresh, decode})
-    chooser.add(all, sizes);
+  std::vector<Sizes> candidates = {large};
+  if (squared)
+    candidates.push_back(largeFresh);
+  for (const Sizes &sizes : {largeDecode, chooser.base(0), chooser.base(2),
+                             chooser.base(3), ones, fresh, decode})
+    candidates.push_back(sizes);
+  for (const Sizes &sizes : candidates)
+    if (sources.haveMeaning(sizes))
+      chooser.add(all, sizes);
   return all;
+}
+
+bool MaskSources::haveMeaning(const Sizes &sizes) const {
+  return llvm::all_of(conditional, [&](const auto &axis) {
+    auto from = evaluate(axis.first, sizes), to = evaluate(axis.second, sizes);
+    return from && to && (*from == 1 || *from == *to);
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -19,13 +19,18 @@ struct MaskSources {
   std::set<std::string> symbols;
   /// The largest scalar that could be a window or a place.
   int64_t largest = 0;
+  /// Axes (from, to) that are broadcast although from need not be 1: the graph
+  /// has a meaning only where it is 1, or equal to the other.
+  llvm::SmallVector<std::pair<SymExpr, SymExpr>> conditional;
+
+  bool haveMeaning(const std::map<std::string, int64_t> &sizes) const;
 };
 /// Fails where the mask reads what cannot be evaluated or made up.
 mlir::FailureOr<MaskSources> findSources(mlir::Value mask, std::string &reason);
 
 using Sizes = std::map<std::string, int64_t>;
-/// Several values for the symbols: all different, all 1, without a past, one
-/// row, and more keys than any number in the graph.
+/// Several values for the symbols: more keys than any number in the graph
+/// (first), all different, all 1, without a past, one row.
 mlir::FailureOr<std::vector<Sizes>> chooseSizes(const MaskSources &sources,
                                                 const ScoreSizes &scores,
                                                 std::string &reason);

@@ -78,6 +78,8 @@ public:
           return failure();
         first = false;
       }
+    if (first)
+      return fail("no choice of sizes has a meaning");
     if (!facts.causal)
       facts.offset = SymExpr();
     return facts;

@@ -109,3 +109,17 @@ func.func @encoder(%q: !q, %k: !k, %pad: !pad) -> !q {
   %r = fusion.attention %q, %k, %k bias %p4 {scale = 1.0 : f32} : (!q, !k, !k, !pad4) -> !q
   return %r : !q
 }
+
+// A triangle [s, s] that only broadcasts where nothing is cached or one row is
+// new: causal wherever the graph has a meaning.
+// CHECK-LABEL: func.func @conditional
+// CHECK-NEXT: fusion.attention %arg0, %arg1, %arg1 {causal, causal_offset = "p"
+func.func @conditional(%q: !q, %k: !k) -> !q {
+  %i0 = fusion.iota "0" step "1" : !i
+  %i = fusion.reshape %i0 : (!i) -> !i4
+  %j = fusion.reshape %i0 : (!i) -> tensor<1x1x1x?xi64, #fusion.shape<[1, 1, 1, s]>>
+  %t = fusion.less_equal %j, %i : (tensor<1x1x1x?xi64, #fusion.shape<[1, 1, 1, s]>>, !i4) -> tensor<1x1x?x?xi1, #fusion.shape<[1, 1, s, s]>>
+  %c = fusion.tile %t : (tensor<1x1x?x?xi1, #fusion.shape<[1, 1, s, s]>>) -> !c
+  %r = fusion.attention %q, %k, %k bias %c {scale = 1.0 : f32} : (!q, !k, !k, !c) -> !q
+  return %r : !q
+}
