@@ -44,54 +44,17 @@ double CostModel::bytes(Type type) {
   return std::ceil(elements(type) * elementBits(elementType(type)) / 8.0);
 }
 
-double CostModel::bytesRead(Value input, const Candidate &c) {
-  // What a gather picks or a view leaves out is not read.
-  double most = bytes(input.getType()), read = 0;
-  for (Operation *user : input.getUsers()) {
-    if (!c.contains(user))
-      continue;
-    OpClass kind = classOf(user);
-    bool partial = (kind == OpClass::Gather || kind == OpClass::View) &&
-                   user->getOperand(0) == input;
-    // A cache that is session state stays where it is.
-    if (kind == OpClass::Append && user->getOperand(0) == input &&
-        hasStorage(input.getType()))
-      continue;
-    read += partial ? elements(user->getResult(0).getType()) *
-                          elementBits(elementType(input)) / 8.0
-                    : most;
-  }
-  return std::min(most, read);
-}
-
-double CostModel::bytesWritten(Value output) {
-  Operation *def = output.getDefiningOp();
-  if (classOf(def) == OpClass::Append && hasStorage(output.getType()))
-    return bytes(def->getOperand(1).getType());
-  return bytes(output.getType());
-}
-
 //===----------------------------------------------------------------------===//
-// Arithmetic
+// Evaluations
 //===----------------------------------------------------------------------===//
 
-static Arithmetic arithmeticOf(Operation *hero) {
-  OpClass kind = classOf(hero);
-  if (kind != OpClass::Contraction && kind != OpClass::Attention)
-    return Arithmetic::Vector32;
-  Type element = elementType(hero->getOperand(0));
-  if (element.getIntOrFloatBitWidth() <= 8)
-    return Arithmetic::Tensor8;
-  return element.getIntOrFloatBitWidth() <= 16 ? Arithmetic::Tensor16
-                                               : Arithmetic::Vector32;
-}
-
-namespace {
-/// How often an op is evaluated: once for each distinct way in which its
-/// element's place follows from the output's. `places` stand for such ways.
-struct Evaluations {
+/// How often an op is evaluated where elements are pulled: once for each
+/// distinct way in which its element's place follows from the output's.
+struct CostModel::Evaluations {
   using Places = llvm::SmallDenseSet<llvm::hash_code, 2>;
   llvm::DenseMap<Operation *, Places> places;
+  double space = 0;    ///< elements of the largest output
+  bool pulled = false; ///< whether this kernel pulls elements
 
   static constexpr unsigned most = 16;
 
@@ -122,16 +85,78 @@ struct Evaluations {
       }
     }
   }
-};
-} // namespace
 
-void CostModel::addArithmetic(const Candidate &c, Cost &cost) {
-  Evaluations evaluations(c);
-  double space = 0;
-  for (Value output : c.outputs())
-    space = std::max(space, elements(output.getType()));
-  Form form = classify(c);
-  bool pulled = form.ok() && form.family == Family::Pointwise;
+  double times(Operation *op) const { return places.lookup(op).size() * space; }
+  /// The part of the op's `own` elements that is ever asked for.
+  double share(Operation *op, double own) const {
+    return pulled && own > 0 ? std::min(1.0, times(op) / own) : 1;
+  }
+};
+
+double CostModel::bytesRead(Value input, const Candidate &c,
+                            const Evaluations &evaluations) {
+  double most = bytes(input.getType()), read = 0;
+  for (OpOperand &use : input.getUses()) {
+    Operation *user = use.getOwner();
+    if (!c.contains(user))
+      continue;
+    OpClass kind = classOf(user);
+    bool data = use.getOperandNumber() == 0;
+    double wanted = elements(user->getResult(0).getType());
+    // What a gather picks or a view leaves out is not read.
+    if (data && (kind == OpClass::Gather || kind == OpClass::View))
+      read += wanted * elementBits(elementType(input)) / 8.0;
+    else if (kind == OpClass::Append && data && hasStorage(input.getType()))
+      // A cache that is session state stays where it is; who reads the
+      // result reads all of it.
+      read += llvm::any_of(user->getUsers(),
+                           [&](Operation *u) { return c.contains(u); })
+                  ? most
+                  : 0;
+    else if (kind == OpClass::Elementwise)
+      read += most * evaluations.share(user, wanted);
+    else
+      read += most;
+  }
+  return std::min(most, read);
+}
+
+double CostModel::bytesWritten(Value output) {
+  Operation *def = output.getDefiningOp();
+  if (classOf(def) == OpClass::Append && hasStorage(output.getType()))
+    return bytes(def->getOperand(1).getType());
+  return bytes(output.getType());
+}
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+static Arithmetic arithmeticOf(Operation *hero) {
+  OpClass kind = classOf(hero);
+  if (kind != OpClass::Contraction && kind != OpClass::Attention)
+    return Arithmetic::Vector32;
+  Type element = elementType(hero->getOperand(0));
+  if (element.getIntOrFloatBitWidth() <= 8)
+    return Arithmetic::Tensor8;
+  return element.getIntOrFloatBitWidth() <= 16 ? Arithmetic::Tensor16
+                                               : Arithmetic::Vector32;
+}
+
+/// Whether the op's value waits for a reduction: then a row reduction makes it
+/// once for each row.
+static bool needsReduction(Operation *op, const Candidate &c) {
+  OpClass kind = classOf(op);
+  if (kind == OpClass::Reduction || kind == OpClass::RowReduction)
+    return true;
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *def = operand.getDefiningOp();
+    return def && c.contains(def) && needsReduction(def, c);
+  });
+}
+
+void CostModel::addArithmetic(const Candidate &c,
+                              const Evaluations &evaluations, Cost &cost) {
   for (Operation *op : c.ops()) {
     auto fusable = dyn_cast<FusableOpInterface>(op);
     if (!fusable || fusable.isFree())
@@ -141,10 +166,10 @@ void CostModel::addArithmetic(const Candidate &c, Cost &cost) {
     if (fusable.getOpClass() == OpClass::Reduction)
       own = elements(op->getOperand(0).getType());
     double each = fusable.getFlopsPerElement();
-    cost.flops += each * own;
-    double times = evaluations.places[op].size() * space;
-    if (pulled && times > own)
-      cost.repeatedFlops += each * (times - own);
+    bool counted = evaluations.pulled && !needsReduction(op, c);
+    double times = counted ? evaluations.times(op) : own;
+    cost.flops += each * std::min(own, times);
+    cost.repeatedFlops += each * std::max(0.0, times - own);
     if (Arithmetic a = arithmeticOf(op); a != Arithmetic::Vector32)
       cost.arithmetic = a;
   }
@@ -160,11 +185,17 @@ Cost CostModel::cost(const Candidate &c) {
   if (c.ops().empty())
     return cost;
   cost.launches = 1;
-  addArithmetic(c, cost);
+  Evaluations evaluations(c);
+  for (Value output : c.outputs())
+    evaluations.space = std::max(evaluations.space, elements(output.getType()));
+  Form form = classify(c);
+  evaluations.pulled = form.ok() && (form.family == Family::Pointwise ||
+                                     form.family == Family::RowReduction);
+  addArithmetic(c, evaluations, cost);
   double transfer = 0;
   for (Value input : c.inputs()) {
     bool weight = isConstant(input.getDefiningOp());
-    double read = bytesRead(input, c);
+    double read = bytesRead(input, c, evaluations);
     (weight ? cost.streamedBytes : cost.residentBytes) += read;
     transfer += device.transferSeconds(read, weight);
   }

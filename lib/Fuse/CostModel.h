@@ -45,10 +45,13 @@ private:
   double evaluate(const SymExpr &expr) const;
   double elements(mlir::Type type);
   double bytes(mlir::Type type);
+  struct Evaluations;
   /// Bytes that the candidate's ops read of an input.
-  double bytesRead(mlir::Value input, const Candidate &candidate);
+  double bytesRead(mlir::Value input, const Candidate &candidate,
+                   const Evaluations &evaluations);
   double bytesWritten(mlir::Value output);
-  void addArithmetic(const Candidate &candidate, Cost &cost);
+  void addArithmetic(const Candidate &candidate, const Evaluations &evaluations,
+                     Cost &cost);
 
   const target::DeviceDescription &device;
   std::map<std::string, int64_t> values;

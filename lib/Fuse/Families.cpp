@@ -113,6 +113,23 @@ static llvm::DenseSet<Operation *> dependents(const Candidate &c,
   return behind;
 }
 
+/// Ops whose results are read by gathers and views of the candidate only: they
+/// may lie over any space.
+static llvm::DenseSet<Operation *> pickedFrom(const Candidate &c) {
+  llvm::DenseSet<Operation *> picked;
+  for (Operation *op : llvm::reverse(c.ops())) {
+    bool all = llvm::all_of(op->getUsers(), [&](Operation *user) {
+      OpClass kind = classOf(user);
+      return c.contains(user) &&
+             (kind == OpClass::Gather || kind == OpClass::View ||
+              picked.contains(user));
+    });
+    if (all)
+      picked.insert(op);
+  }
+  return picked;
+}
+
 static Form classifyRows(const Candidate &c, ArrayRef<Operation *> heroes) {
   Form form{Family::RowReduction, heroes.front()};
   if (c.ops().size() == 1)
@@ -129,15 +146,16 @@ static Form classifyRows(const Candidate &c, ArrayRef<Operation *> heroes) {
                                            quote(hero));
   }
   llvm::DenseSet<Operation *> behind = dependents(c, heroes);
+  llvm::DenseSet<Operation *> picked = pickedFrom(c);
   for (Operation *op : c.ops()) {
     if (llvm::is_contained(heroes, op))
       continue;
     // Elements of a row may come from anywhere; results go nowhere else.
-    OpClass kind = classOf(op);
-    bool moves = kind == OpClass::Gather || kind == OpClass::View;
-    if (moves ? behind.contains(op) : !hasElementMaps(op))
+    if (!hasElementMaps(op) && behind.contains(op))
       return refuse("LAYOUT", quote(op) + " mixes elements of several rows");
-    if (!liesOverRows(op->getResult(0), *rows))
+    if (isa<RopeOp>(op))
+      return refuse("LAYOUT", quote(op) + " reads pairs of elements");
+    if (!picked.contains(op) && !liesOverRows(op->getResult(0), *rows))
       return refuse("ITERATION_SPACE", quote(op) +
                                            " does not lie over the rows of " +
                                            quote(heroes.front()));
