@@ -143,20 +143,24 @@ static Arithmetic arithmeticOf(Operation *hero) {
                                                : Arithmetic::Vector32;
 }
 
-/// Whether the op's value waits for a reduction: then a row reduction makes it
-/// once for each row.
-static bool needsReduction(Operation *op, const Candidate &c) {
-  OpClass kind = classOf(op);
-  if (kind == OpClass::Reduction || kind == OpClass::RowReduction)
-    return true;
-  return llvm::any_of(op->getOperands(), [&](Value operand) {
-    Operation *def = operand.getDefiningOp();
-    return def && c.contains(def) && needsReduction(def, c);
-  });
+/// The ops whose values wait for a reduction: a row reduction makes them once
+/// for each row.
+static llvm::DenseSet<Operation *> needReduction(const Candidate &c) {
+  llvm::DenseSet<Operation *> waiting;
+  for (Operation *op : c.ops()) {
+    OpClass kind = classOf(op);
+    if (kind == OpClass::Reduction || kind == OpClass::RowReduction ||
+        llvm::any_of(op->getOperands(), [&](Value operand) {
+          return waiting.contains(operand.getDefiningOp());
+        }))
+      waiting.insert(op);
+  }
+  return waiting;
 }
 
 void CostModel::addArithmetic(const Candidate &c,
                               const Evaluations &evaluations, Cost &cost) {
+  llvm::DenseSet<Operation *> waiting = needReduction(c);
   for (Operation *op : c.ops()) {
     auto fusable = dyn_cast<FusableOpInterface>(op);
     if (!fusable || fusable.isFree())
@@ -166,7 +170,7 @@ void CostModel::addArithmetic(const Candidate &c,
     if (fusable.getOpClass() == OpClass::Reduction)
       own = elements(op->getOperand(0).getType());
     double each = fusable.getFlopsPerElement();
-    bool counted = evaluations.pulled && !needsReduction(op, c);
+    bool counted = evaluations.pulled && !waiting.contains(op);
     double times = counted ? evaluations.times(op) : own;
     cost.flops += each * std::min(own, times);
     cost.repeatedFlops += each * std::max(0.0, times - own);
