@@ -33,7 +33,7 @@ static std::optional<Indices> scalePosition(BodyEmitter &e, DequantizeOp op,
   auto scale = cast<RankedTensorType>(op.getScale().getType());
   int64_t rank = indices.size();
   int64_t axis = *normalizeAxis(op.getAxis(), std::max<int64_t>(rank, 1));
-  if (scale.getRank() == 0 || scale.getNumElements() == 1)
+  if (numElements(scale) == SymExpr(1))
     return Indices(scale.getRank(), ix.index(0));
   auto along = [&](const Index &i) -> std::optional<Index> {
     if (Value groups = op.getGroupIndex()) {
