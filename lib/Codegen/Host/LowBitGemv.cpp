@@ -7,7 +7,9 @@
 //
 // so codes are only converted, and the sums of x over blocks are made once. The
 // 16 bytes of 32 nibbles become two vectors, of the even and of the odd
-// elements: x lies in scratch in that order.
+// elements: x lies in scratch in that order. Rows are walked one after another,
+// so that codes, scales and zero points are three streams in the order of
+// memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +28,8 @@ using namespace fusion::kernels;
 
 /// Weights treated at once.
 constexpr int64_t kChunk = 32;
-/// Rows of weights treated at once.
-constexpr int64_t kRows = 4;
+/// Bytes of codes fetched ahead of use.
+constexpr int64_t kAhead = 1536;
 
 void host::prepareLowBit(MatmulKernel &mk, Value panel, Value blockSums) {
   KernelBuilder &k = mk.k;
@@ -120,71 +122,78 @@ struct LowBitRows {
     return k.e().convert(x, elementType(tensor), k.f32());
   }
 
-  /// One step of `count` dot products: a block of each row.
-  KernelBuilder::Carried step(const LowBitWeight &w, ArrayRef<Value> rows,
-                              Value x, Value sumsAt, Value block,
-                              ValueRange carried) {
-    MathBuilder &m = k.math();
-    size_t count = rows.size();
-    KernelBuilder::Carried next(carried);
-    SmallVector<Value> dots(count);
-    for (int64_t at = 0; at < w.block; at += kChunk) {
-      Value element = ix.add(ix.mul(block, k.c(w.block)), k.c(at));
-      Value where = ix.add(x, element);
-      Value x0 = k.loadF32(panel, where, kLanes);
-      Value x1 = k.loadF32(panel, ix.add(where, k.c(kLanes)), kLanes);
-      for (size_t r = 0; r < count; ++r) {
-        auto [q0, q1] = codesAt(rows[r], element);
-        dots[r] = dots[r] ? m.fma(q0, x0, dots[r]) : m.mul(q0, x0);
-        dots[r] = m.fma(q1, x1, dots[r]);
-      }
-    }
-    Value total = k.loadF32(blockSums, ix.add(sumsAt, block), 1);
-    DequantizeOp op = w.op;
-    for (size_t r = 0; r < count; ++r) {
-      Value scale = parameter(op.getScale(), rows[r], block);
-      next[r] =
-          m.fma(dots[r],
-                vector::BroadcastOp::create(k.builder, k.loc, k.vf32(), scale),
-                carried[r]);
-      Value factor = scale;
-      if (Value zero = op.getZeroPoint())
-        factor = m.mul(scale, parameter(zero, rows[r], block));
-      else if (op.getImplicitZeroPoint() == 0)
-        continue;
-      next[count + r] = m.fma(factor, total, carried[count + r]);
-    }
-    return next;
+  /// Fetches codes that will be needed soon; past the end is harmless.
+  void fetchAhead(Value row, Value element) {
+    int64_t perByte = 8 / weight.bits;
+    Value byte = ix.add(ix.mul(row, k.c(depth / perByte)),
+                        ix.div(element, k.c(perByte)));
+    k.prefetch(k.at(k.pointer(weight.codes), k.builder.getI8Type(),
+                    ix.add(byte, k.c(kAhead))));
   }
 
-  void run(unsigned product, Value column0, Value j, int64_t count,
-           Value sums) {
-    const LowBitWeight &w = mk.s.lowBit[product];
+  /// Adds a block's product to `sum` and its part of the zero point's to
+  /// `correction`.
+  void block(Value row, Value x, Value sumsAt, Value number, Value &sum,
+             Value &correction) {
     MathBuilder &m = k.math();
+    Value dot;
+    for (int64_t at = 0; at < weight.block; at += kChunk) {
+      Value element = ix.add(ix.mul(number, k.c(weight.block)), k.c(at));
+      Value where = ix.add(x, element);
+      auto [q0, q1] = codesAt(row, element);
+      Value x0 = k.loadF32(panel, where, kLanes);
+      Value x1 = k.loadF32(panel, ix.add(where, k.c(kLanes)), kLanes);
+      dot = dot ? m.fma(q0, x0, dot) : m.mul(q0, x0);
+      dot = m.fma(q1, x1, dot);
+    }
+    DequantizeOp op = weight.op;
+    Value scale = parameter(op.getScale(), row, number);
+    sum = m.fma(dot,
+                vector::BroadcastOp::create(k.builder, k.loc, k.vf32(), scale),
+                sum);
+    Value factor = scale;
+    if (Value zero = op.getZeroPoint())
+      factor = m.mul(scale, parameter(zero, row, number));
+    else if (op.getImplicitZeroPoint() == 0)
+      return;
+    Value total = k.loadF32(blockSums, ix.add(sumsAt, number), 1);
+    correction = m.fma(factor, total, correction);
+  }
+
+  /// sums[..][j] for the weights' row column0 + j. Pairs of blocks, so that two
+  /// sums are under way.
+  void run(Value column0, Value j, Value sums) {
+    MathBuilder &m = k.math();
+    int64_t unroll = blocks % 2 == 0 ? 2 : 1;
     Value zero = arith::ConstantOp::create(k.builder, k.loc,
                                            k.builder.getF32FloatAttr(0));
     Value zeros = vector::BroadcastOp::create(k.builder, k.loc, k.vf32(), zero);
-    SmallVector<Value> rows, init(count, zeros);
-    init.append(count, zero);
-    for (int64_t r = 0; r < count; ++r)
-      rows.push_back(ix.add(column0, ix.add(j, k.c(r))));
-    ix.loop(k.c(0), mk.m, 1, [&](Value row) {
-      Value x = ix.mul(row, k.size(mk.paddedDepth));
-      Value sumsAt = ix.mul(row, k.c(blocks));
-      auto found = ix.loop(k.c(0), k.c(blocks), 1, init,
-                           [&](Value block, ValueRange carried) {
-                             return step(w, rows, x, sumsAt, block, carried);
+    SmallVector<Value> init(unroll, zeros);
+    init.append(unroll, zero);
+    Value row = ix.add(column0, j);
+    ix.loop(k.c(0), mk.m, 1, [&](Value r) {
+      Value x = ix.mul(r, k.size(mk.paddedDepth));
+      Value sumsAt = ix.mul(r, k.c(blocks));
+      auto found = ix.loop(k.c(0), k.c(blocks), unroll, init,
+                           [&](Value number, ValueRange carried) {
+                             SmallVector<Value> next(carried);
+                             fetchAhead(row, ix.mul(number, k.c(weight.block)));
+                             for (int64_t u = 0; u < unroll; ++u)
+                               block(row, x, sumsAt, ix.add(number, k.c(u)),
+                                     next[u], next[unroll + u]);
+                             return next;
                            });
-      Value where = ix.add(ix.mul(row, k.c(kHostGemvColumns)), j);
-      DequantizeOp op = w.op;
-      for (int64_t r = 0; r < count; ++r) {
-        Value correction = found[count + r];
-        if (!op.getZeroPoint())
-          correction = m.mul(correction,
-                             m.real(double(op.getImplicitZeroPoint()), zero));
-        k.storeF32(sums, ix.add(where, k.c(r)),
-                   m.sub(k.sum(found[r]), correction));
+      Value sum = found[0], correction = found[unroll];
+      if (unroll == 2) {
+        sum = m.add(sum, found[1]);
+        correction = m.add(correction, found[3]);
       }
+      DequantizeOp op = weight.op;
+      if (!op.getZeroPoint())
+        correction =
+            m.mul(correction, m.real(double(op.getImplicitZeroPoint()), zero));
+      k.storeF32(sums, ix.add(ix.mul(r, k.c(kHostGemvColumns)), j),
+                 m.sub(k.sum(sum), correction));
     });
   }
 };
@@ -195,9 +204,5 @@ void host::lowBitGemv(MatmulKernel &mk, unsigned product, Value panel,
   LowBitRows rows{mk, mk.s.lowBit[product], panel, blockSums};
   KernelBuilder &k = mk.k;
   IndexBuilder &ix = k.ix();
-  Value whole = ix.mul(ix.div(count, k.c(kRows)), k.c(kRows));
-  ix.loop(k.c(0), whole, kRows,
-          [&](Value j) { rows.run(product, column0, j, kRows, sums); });
-  ix.loop(whole, count, 1,
-          [&](Value j) { rows.run(product, column0, j, 1, sums); });
+  ix.loop(k.c(0), count, 1, [&](Value j) { rows.run(column0, j, sums); });
 }
