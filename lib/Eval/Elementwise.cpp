@@ -4,7 +4,9 @@
 
 #include "llvm/ADT/StringSwitch.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace fusion;
@@ -158,15 +160,30 @@ static Result binary(const Frame &f, StringRef name, std::string &why) {
   return out;
 }
 
+/// The largest finite value of a float of at most 8 bits, to which a cast
+/// saturates; infinity for other types, and with `no_saturate`.
+static double castLimit(CastOp op, Type element) {
+  auto type = dyn_cast<FloatType>(element);
+  if (!type || type.getWidth() > 8 || op.getNoSaturate())
+    return std::numeric_limits<double>::infinity();
+  APFloat largest = APFloat::getLargest(type.getFloatSemantics());
+  bool loses;
+  largest.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+  return largest.convertToDouble();
+}
+
 static Tensor castTensor(const Frame &f) {
   const Tensor &in = f.operand(0);
   Tensor out = f.makeResult();
+  double limit = castLimit(cast<CastOp>(f.op), out.element);
   bool toBool = out.element.isInteger(1);
   for (int64_t i = 0, n = out.size(); i < n; ++i) {
     if (toBool)
       out.setInt(i, in.get(i) != 0);
     else if (in.isFloat())
-      out.set(i, out.isFloat() ? in.floats[i] : std::trunc(in.floats[i]));
+      out.set(i, out.isFloat() && !std::isnan(in.floats[i])
+                     ? std::clamp(in.floats[i], -limit, limit)
+                     : std::trunc(in.floats[i]));
     else
       out.setInt(i, in.ints[i]);
   }

@@ -20,6 +20,8 @@ const HandlerMap &fusion::getHandlers() {
     addActivationHandlers(m);
     addReductionHandlers(m);
     addLinearHandlers(m);
+    addEinsumHandlers(m);
+    addIntegerHandlers(m);
     addShapeHandlers(m);
     addViewHandlers(m);
     addGatherHandlers(m);

@@ -102,6 +102,8 @@ void addElementwiseHandlers(HandlerMap &map);
 void addActivationHandlers(HandlerMap &map);
 void addReductionHandlers(HandlerMap &map);
 void addLinearHandlers(HandlerMap &map);
+void addEinsumHandlers(HandlerMap &map);
+void addIntegerHandlers(HandlerMap &map);
 void addShapeHandlers(HandlerMap &map);
 void addViewHandlers(HandlerMap &map);
 void addGatherHandlers(HandlerMap &map);

@@ -37,6 +37,14 @@ void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
   } catch (const std::exception &error) {
     node.problem = firstLine(error.what());
   }
+  const auto &formals = schema->inputs();
+  for (size_t i = 0; i < node.inputs.size() && !formals.empty(); ++i) {
+    const auto &formal = formals[std::min(i, formals.size() - 1)];
+    if (node.inputs[i].empty() &&
+        formal.GetOption() != onnx::OpSchema::Optional && node.problem.empty())
+      node.problem = "input " + std::to_string(i) + " ('" + formal.GetName() +
+                     "') is required";
+  }
   for (int i = 0; i < proto.attribute_size(); ++i)
     for (int j = 0; j < i; ++j)
       if (proto.attribute(i).name() == proto.attribute(j).name())

@@ -85,6 +85,10 @@ Node GraphConverter::convertNode(const onnx::NodeProto &proto, size_t index,
   node.name = proto.name().empty()
                   ? proto.op_type() + "_" + std::to_string(index)
                   : proto.name();
+  // Names tell nodes apart in every report.
+  std::string base = node.name;
+  while (!nodeNames.emplace(node.name, 1).second)
+    node.name = base + "_" + std::to_string(nodeNames[base]++);
   node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
   node.inputs.assign(proto.input().begin(), proto.input().end());
   node.outputs.assign(proto.output().begin(), proto.output().end());

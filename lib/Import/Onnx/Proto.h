@@ -44,6 +44,7 @@ private:
 
   Model &model;
   ExternalFiles &externals;
+  std::map<std::string, int> nodeNames; ///< given so far, and the next suffix
 };
 
 /// Sorts nodes so that each follows its producers, keeping the file's order

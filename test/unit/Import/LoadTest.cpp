@@ -91,6 +91,25 @@ TEST_F(LoadTest, SchemaFaultsStayWithTheNode) {
             std::string::npos);
 }
 
+TEST_F(LoadTest, RequiredInputMayNotBeEmpty) {
+  addNode("Sum", {"x", ""}, "y");
+  auto result = load();
+  ASSERT_TRUE(result.ok());
+  EXPECT_NE(result->graph.nodes[0].problem.find("is required"),
+            std::string::npos);
+}
+
+TEST_F(LoadTest, EqualNodeNamesAreToldApart) {
+  addNode("Relu", {"x"}, "a")->set_name("n");
+  addNode("Relu", {"a"}, "b")->set_name("n");
+  addNode("Relu", {"b"}, "y")->set_name("n_1");
+  auto result = load();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->graph.nodes[0].name, "n");
+  EXPECT_EQ(result->graph.nodes[1].name, "n_1");
+  EXPECT_EQ(result->graph.nodes[2].name, "n_1_1");
+}
+
 TEST_F(LoadTest, TypesOfInputs) {
   addNode("Add", {"x", "x"}, "y");
   auto result = load();
