@@ -203,7 +203,7 @@ void RowPasses::softmax(SoftmaxOp op) {
       },
       [&](Value a, Value b) { return m.add(a, b); });
   bool log = op.getLog();
-  Value shift = log ? m.add(top, m.log(sum)) : m.div(m.real(1.0, sum), sum);
+  Value shift = log ? m.log(sum) : m.div(m.real(1.0, sum), sum);
   provide(op.getResult(), [=](ArrayRef<Index> indices) mutable -> Value {
     if (!inRow(indices))
       return nullptr;
@@ -211,9 +211,11 @@ void RowPasses::softmax(SoftmaxOp op) {
     const Index &column = indices[shape.axes[0]];
     Value r;
     if (log) {
+      // Two steps: a large maximum would swallow the logarithm.
       Value x = k.e().emit(input, indices);
-      r = m.sub(x,
-                isa<VectorType>(x.getType()) ? k.e().broadcast(shift) : shift);
+      bool lanes = isa<VectorType>(x.getType());
+      x = m.sub(x, lanes ? k.e().broadcast(top) : top);
+      r = m.sub(x, lanes ? k.e().broadcast(shift) : shift);
     } else {
       if (column.lane > 1)
         return nullptr;
