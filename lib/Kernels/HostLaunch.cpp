@@ -73,7 +73,19 @@ static HostLaunch attention(KernelOp kernel) {
   return launch;
 }
 
-HostLaunch kernels::getHostLaunch(KernelOp kernel) {
+/// Rows of packed results that may share a byte: two workers must not write it.
+static bool sharesBytes(KernelOp kernel) {
+  return llvm::any_of(kernel.getYield().getValues(), [](Value v) {
+    unsigned bits = elementType(v).getIntOrFloatBitWidth();
+    if (bits == 1 || bits >= 8)
+      return false;
+    SymShape storage = getStorageShape(v.getType());
+    auto row = storage.empty() ? std::nullopt : storage.back().asConstant();
+    return !row || *row * bits % 8 != 0;
+  });
+}
+
+static HostLaunch launchOf(KernelOp kernel) {
   switch (getHostTemplate(kernel)) {
   case HostTemplate::Pointwise:
     return pointwise(kernel);
@@ -93,4 +105,11 @@ HostLaunch kernels::getHostLaunch(KernelOp kernel) {
     return HostLaunch();
   }
   return HostLaunch();
+}
+
+HostLaunch kernels::getHostLaunch(KernelOp kernel) {
+  HostLaunch launch = launchOf(kernel);
+  if (sharesBytes(kernel))
+    launch.grain = SymExpr::max(launch.grid, SymExpr(1));
+  return launch;
 }

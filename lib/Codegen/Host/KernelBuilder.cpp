@@ -378,10 +378,62 @@ void KernelBuilder::report(BodyEmitter &emitter, Value condition,
   });
 }
 
+// Two elements a byte, the first in the low bits. Vectors that begin at a byte
+// are packed; a single element replaces its half of the byte.
+void KernelBuilder::storeNibbles(Value base, const Index &offset, Value value) {
+  Type i8 = builder.getI8Type();
+  auto half = [&](Value v) -> Value {
+    return arith::AndIOp::create(builder, loc, v, math().integer(15, v));
+  };
+  auto up = [&](Value v) -> Value {
+    return arith::ShLIOp::create(builder, loc, v, math().integer(4, v));
+  };
+  auto join = [&](Value a, Value b) -> Value {
+    return arith::OrIOp::create(builder, loc, a, b);
+  };
+  unsigned width = offset.lane == 0 ? 1 : e().width();
+  if (width == 1) {
+    Value byte = ix().div(offset.base, c(2));
+    Value old = loadVector(base, i8, byte, 1);
+    Value odd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                                      ix().rem(offset.base, c(2)), c(0));
+    Value low = join(
+        arith::AndIOp::create(builder, loc, old, math().integer(0xf0, old)),
+        half(value));
+    Value high = join(half(old), up(value));
+    storeVector(base, i8, byte, math().select(odd, high, low));
+    return;
+  }
+  value = e().broadcast(value);
+  if (offset.lane == 1 && offset.divisor % 2 == 0) {
+    SmallVector<int64_t> even, odd;
+    for (unsigned i = 0; i < width; i += 2) {
+      even.push_back(i);
+      odd.push_back(i + 1);
+    }
+    Value low = vector::ShuffleOp::create(builder, loc, value, value, even);
+    Value high = vector::ShuffleOp::create(builder, loc, value, value, odd);
+    storeVector(base, i8, ix().div(offset.base, c(2)),
+                join(half(low), up(high)));
+    return;
+  }
+  for (unsigned lane = 0; lane < width; ++lane) {
+    Value one =
+        vector::ExtractOp::create(builder, loc, value, ArrayRef<int64_t>{lane});
+    Value where = ix().add(offset.base, c(lane * offset.lane));
+    storeNibbles(base, ix().index(where), one);
+  }
+}
+
 void KernelBuilder::storeResult(unsigned result, Index offset, Value value) {
   Type element = elementType(kernel.getYield().getValues()[result].getType());
   Value base = resultPointer(result);
   unsigned bits = element.getIntOrFloatBitWidth();
+  if (bits == 4)
+    return storeNibbles(base, offset,
+                        isa<FloatType>(element)
+                            ? encodeFloat(builder, loc, value, element)
+                            : value);
   if (bits > 1 && bits < 8) {
     if (!hasFailed)
       kernel.emitError("no code can be generated: result ")

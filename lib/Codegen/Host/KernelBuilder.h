@@ -112,6 +112,8 @@ private:
   mlir::Value loadNibbles(mlir::Value base, const Index &offset, unsigned width,
                           bool isSigned);
 
+  void storeNibbles(mlir::Value base, const Index &offset, mlir::Value value);
+
   bool hasFailed = false;
   mlir::Value context, sizes;
   llvm::SmallVector<mlir::Value> pointers; ///< operands, then results

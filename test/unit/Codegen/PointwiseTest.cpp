@@ -334,3 +334,35 @@ TEST(Pointwise, Integers) {
   buffers[1] = Buffer::of(y);
   EXPECT_EQ(program.run(buffers, {}, [] {}), kHostDivisionByZero);
 }
+
+// Packed results: rows that begin at a byte, and rows that share one.
+TEST(Pointwise, GatherOfNibbles) {
+  for (int n : {40, 7}) {
+    std::string w = std::to_string(n), d = "tensor<5x" + w + "xui4>",
+                r = "tensor<3x" + w + "xui4>";
+    Program program("fusion.kernel @k config #fusion.config<\"pointwise\", {}> "
+                    "sizes 0 (%d: " +
+                    d +
+                    ", %i: tensor<3xi64>) { %0 = fusion.gather %d, %i axis "
+                    "= 0 : (" +
+                    d + ", tensor<3xi64>) -> " + r + " fusion.yield %0 : " + r +
+                    " }");
+    ASSERT_TRUE(program.ok()) << program.error();
+    std::vector<uint8_t> data((5 * n + 1) / 2);
+    std::mt19937 engine(3);
+    for (uint8_t &b : data)
+      b = engine();
+    auto nibble = [](const std::vector<uint8_t> &v, int i) {
+      return i % 2 ? v[i / 2] >> 4 : v[i / 2] & 15;
+    };
+    std::vector<int64_t> rows{4, 0, 3};
+    std::vector<Buffer> buffers{Buffer::of(data), Buffer::of(rows),
+                                Buffer::poisoned((3 * n + 1) / 2)};
+    program.run(buffers, {}, [&] {
+      auto y = buffers[2].as<uint8_t>();
+      for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < n; ++j)
+          ASSERT_EQ(nibble(y, i * n + j), nibble(data, rows[i] * n + j));
+    });
+  }
+}
