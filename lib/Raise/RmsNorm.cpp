@@ -180,6 +180,9 @@ struct AbsorbWeight final : OpRewritePattern<MulOp> {
       auto norm = op->getOperand(i).getDefiningOp<RmsNormOp>();
       if (!norm || norm.getWeight())
         continue;
+      // A normalised value with other users is computed once, for all.
+      if (!norm->hasOneUse())
+        return rewriter.notifyMatchFailure(op, "the norm has other users");
       Value weight = other(op, i);
       if (norm.getType() != op.getType())
         return rewriter.notifyMatchFailure(op, "the factor widens the result");

@@ -106,6 +106,11 @@ FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
       }
   }
   trace.reset(start);
+  for (Value addend : root->getOperands())
+    if (addend.getDefiningOp<CastOp>() &&
+        stripCasts(addend).getDefiningOp<MulOp>())
+      return trace.fail("CAST_ORDER", addend.getDefiningOp(),
+                        "products added as they are", "a cast in between");
   return trace.fail("PATTERN", root, "x * cos + rotate(x) * sin",
                     "another sum");
 }

@@ -49,6 +49,13 @@ static SmallVector<Operation *> usersBehindCasts(Value value) {
   return users;
 }
 
+/// What the model itself returns is no leftover of a pattern.
+static bool isOnlyReturned(Operation *op) {
+  return llvm::all_of(op->getUsers(), [](Operation *user) {
+    return isa<func::ReturnOp>(user);
+  });
+}
+
 namespace {
 /// The furthest of several attempts on one leftover.
 struct Attempts {
@@ -121,6 +128,10 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     Trace trace;
     (void)trace.fail("PATTERN", op, "a product of sigmoid(alpha * x) with x",
                      "another use");
+    for (Operation *user : op->getUsers())
+      if (isa<CastOp>(user))
+        (void)trace.fail("CAST_ORDER", user, "a product with x",
+                         "a cast in between");
     report("silu", op, *trace.mismatch());
   }
 
@@ -148,8 +159,12 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
       for (Operation *sum : usersBehindCasts(product->getResult(0))) {
         Trace trace;
         auto add = dyn_cast<AddOp>(sum);
-        if (add && failed(matchRopeSum(add, trace)))
-          attempts.take(trace);
+        if (isa<SubOp>(sum))
+          (void)trace.fail("PATTERN", sum, "x * cos + rotate(x) * sin",
+                           "a difference");
+        else if (!add || succeeded(matchRopeSum(add, trace)))
+          continue;
+        attempts.take(trace);
       }
     }
     attempts.report("rope", concat);
@@ -157,6 +172,8 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
 
   void runOnOperation() override {
     getOperation().walk([](Operation *op) {
+      if (isOnlyReturned(op))
+        return;
       if (isa<SqrtOp, RsqrtOp>(op))
         visitRoot(op);
       else if (auto softmax = dyn_cast<SoftmaxOp>(op))

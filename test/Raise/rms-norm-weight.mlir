@@ -47,3 +47,16 @@ func.func @constant(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   %1 = fusion.mul %0, %w : (tensor<2x3x4xf32>, tensor<1x1x4xf32>) -> tensor<2x3x4xf32>
   return %1 : tensor<2x3x4xf32>
 }
+
+// -----
+
+// The normalised value is an output as well: it is computed once.
+// CHECK-LABEL: func.func @shared
+// CHECK: %[[N:.*]] = fusion.rms_norm %arg0 {
+// CHECK: fusion.mul %[[N]], %arg1
+// CHECK-NOT: fusion.rms_norm
+func.func @shared(%x: tensor<4x64xf32>, %w: tensor<64xf32>) -> (tensor<4x64xf32>, tensor<4x64xf32>) {
+  %0 = fusion.rms_norm %x {epsilon = 1.0e-5 : f32} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = fusion.mul %0, %w : (tensor<4x64xf32>, tensor<64xf32>) -> tensor<4x64xf32>
+  return %0, %1 : tensor<4x64xf32>, tensor<4x64xf32>
+}
