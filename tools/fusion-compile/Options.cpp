@@ -17,7 +17,8 @@ struct CommandLine {
   cl::OptionCategory category{"fusion-compile options"};
   cl::opt<std::string> input{cl::Positional, cl::desc("<model.onnx>"),
                              cl::Required, cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("output file, - for standard output"),
+  cl::opt<std::string> output{"o",
+                              cl::desc("output file, - for standard output"),
                               cl::value_desc("file"), cl::cat(category)};
   cl::list<std::string> target{
       "target", cl::CommaSeparated, cl::cat(category),
@@ -29,8 +30,9 @@ struct CommandLine {
                                cl::cat(category),
                                cl::desc("expose: past and present as in the "
                                         "file; state: inside the session")};
-  cl::opt<int64_t> maxContext{"max-context", cl::init(2048), cl::cat(category),
-                              cl::desc("tokens that the session's cache holds")};
+  cl::opt<int64_t> maxContext{
+      "max-context", cl::init(2048), cl::cat(category),
+      cl::desc("tokens that the session's cache holds")};
   cl::list<std::string> role{"role", cl::cat(category),
                              cl::value_desc("ROLE=NAME"),
                              cl::desc("what an input or output means")};
@@ -38,9 +40,9 @@ struct CommandLine {
       "numerics", cl::init("default"), cl::cat(category),
       cl::desc("default: fp32 inside a group; strict: round where the graph "
                "rounds")};
-  cl::opt<std::string> computeType{
-      "compute-type", cl::init("keep"), cl::cat(category),
-      cl::desc("type of the computation: keep")};
+  cl::opt<std::string> computeType{"compute-type", cl::init("keep"),
+                                   cl::cat(category),
+                                   cl::desc("type of the computation: keep")};
   cl::opt<std::string> emit{
       "emit", cl::init("artifact"), cl::cat(category),
       cl::desc("imported, raised, fused, planned, kernel, llvm, ptx, cubin or "
@@ -57,8 +59,9 @@ struct CommandLine {
                                 cl::desc("leave these fusions undone")};
   cl::opt<int64_t> fuel{"fuel", cl::init(-1), cl::cat(category),
                         cl::desc("number of fusions to do at most")};
-  cl::opt<std::string> measured{"measured", cl::cat(category),
-                                cl::desc("profile of a run (fusion-run --profile)")};
+  cl::opt<std::string> measured{
+      "measured", cl::cat(category),
+      cl::desc("profile of a run (fusion-run --profile)")};
   cl::opt<bool> timing{"timing", cl::cat(category),
                        cl::desc("print the time of each phase")};
 };

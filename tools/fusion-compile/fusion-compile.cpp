@@ -1,5 +1,6 @@
 //===- fusion-compile.cpp - Ahead-of-time compiler of ONNX models ---------===//
 
+#include "../Tools.h"
 #include "Diagnostics.h"
 #include "Driver.h"
 
@@ -9,7 +10,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/InitLLVM.h"
 
-int main(int argc, char **argv) {
+int fusionCompileMain(int argc, char **argv) {
   using namespace fusion::compile;
   llvm::InitLLVM init(argc, argv);
   auto options = parseOptions(argc, argv);

@@ -1,10 +1,12 @@
 //===- fusion-opt.cpp - Runs passes on IR ---------------------------------===//
 
+#include "../Tools.h"
+
 #include "fusion/InitAll.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
-int main(int argc, char **argv) {
+int fusionOptMain(int argc, char **argv) {
   mlir::DialectRegistry registry;
   fusion::registerAllDialects(registry);
   fusion::registerAllPasses();

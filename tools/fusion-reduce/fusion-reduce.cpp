@@ -1,10 +1,12 @@
 //===- fusion-reduce.cpp - Makes failing IR smaller -----------------------===//
 
+#include "../Tools.h"
+
 #include "fusion/InitAll.h"
 
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
 
-int main(int argc, char **argv) {
+int fusionReduceMain(int argc, char **argv) {
   mlir::DialectRegistry registry;
   fusion::registerAllDialects(registry);
   fusion::registerAllPasses();

@@ -137,7 +137,8 @@ private:
     auto &list = name == "--prompt-ids"  ? o.prompt
                  : name == "--force-ids" ? o.forced
                                          : o.stop;
-    return parseList(value, list) ? "" : "expected token ids with commas between";
+    return parseList(value, list) ? ""
+                                  : "expected token ids with commas between";
   }
 
   Options &o;

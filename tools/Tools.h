@@ -1,0 +1,16 @@
+//===- Tools.h - Entry points of the tools over IR --------------*- C++ -*-===//
+//
+// Each tool is a function, so that a static build can put all of them into one
+// binary (the archives of LLVM are linked once, not four times).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_TOOLS_TOOLS_H
+#define FUSION_TOOLS_TOOLS_H
+
+int fusionCompileMain(int argc, char **argv);
+int fusionLspServerMain(int argc, char **argv);
+int fusionOptMain(int argc, char **argv);
+int fusionReduceMain(int argc, char **argv);
+
+#endif // FUSION_TOOLS_TOOLS_H
