@@ -2,6 +2,7 @@
 
 #include "fusion/Kernels/HostShape.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -17,10 +18,40 @@ static bool isNarrowOrF32(Type element) {
   return isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 32;
 }
 
-/// All results are views of values of the given shape.
-static bool yieldsOver(KernelOp kernel, const SymShape &space) {
-  return llvm::all_of(kernel.getYield().getValues(), [&](Value v) {
-    return getStridedOutput(v, space).has_value();
+static bool dependsOn(Value value, Operation *op) {
+  SmallVector<Value> open{value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!open.empty()) {
+    Operation *at = open.pop_back_val().getDefiningOp();
+    if (at == op)
+      return true;
+    if (at && seen.insert(at).second)
+      llvm::append_range(open, at->getOperands());
+  }
+  return false;
+}
+
+/// All results that depend on one of `heroes` are views of values of the given
+/// shape, and there is one. The others are computed on their own.
+static bool yieldsOver(KernelOp kernel, const SymShape &space,
+                       ArrayRef<Operation *> heroes) {
+  bool any = false;
+  for (Value v : kernel.getYield().getValues()) {
+    if (getStridedOutput(v, space)) {
+      any = true;
+      continue;
+    }
+    if (llvm::any_of(heroes, [&](Operation *op) { return dependsOn(v, op); }))
+      return false;
+  }
+  return any;
+}
+
+/// No axis runs backwards, which BLAS does not know.
+static bool runsForward(const SymShape &strides) {
+  return llvm::all_of(strides, [](const SymExpr &e) {
+    return llvm::all_of(e.polynomial(),
+                        [](const auto &term) { return term.second >= 0; });
   });
 }
 
@@ -54,7 +85,7 @@ static std::optional<int64_t> contiguousAxis(Value value) {
 /// An f32 matrix (last two axes) that BLAS reads where it lies.
 static bool isPlain(Value value) {
   auto view = getStridedView(value);
-  if (!view || !elementType(value).isF32())
+  if (!view || !elementType(value).isF32() || !runsForward(view->strides))
     return false;
   SymShape shape = getSymShape(value);
   size_t rank = shape.size();
@@ -157,7 +188,8 @@ std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
         !isNarrowOrF32(elementType(product.getLhs())))
       return std::nullopt;
   shape.space = getSymShape(first.getResult());
-  if (!yieldsOver(kernel, shape.space))
+  SmallVector<Operation *> heroes(shape.products.begin(), shape.products.end());
+  if (!yieldsOver(kernel, shape.space, heroes))
     return std::nullopt;
   size_t rank = shape.space.size();
   shape.n = shape.space[rank - 1];
@@ -311,7 +343,7 @@ SymExpr kernels::getRowScratch(KernelOp kernel, const SymExpr &columns) {
 /// Rows of contiguous f32 elements.
 static bool hasPlainRows(Value value) {
   auto view = getStridedView(value);
-  return view && elementType(value).isF32() &&
+  return view && elementType(value).isF32() && runsForward(view->strides) &&
          view->strides.back() == SymExpr(1) &&
          view->strides[view->strides.size() - 2] != SymExpr(0);
 }
@@ -339,7 +371,7 @@ std::optional<AttentionShape> kernels::getAttentionShape(KernelOp kernel) {
                 isNarrowOrF32(elementType(shape.op.getKey())) &&
                 isNarrowOrF32(elementType(shape.op.getValue()));
   if (!d || !dv || !narrow ||
-      !yieldsOver(kernel, getSymShape(shape.op.getResult())))
+      !yieldsOver(kernel, getSymShape(shape.op.getResult()), {shape.op}))
     return std::nullopt;
   shape.batch = q[0];
   shape.heads = q[1];

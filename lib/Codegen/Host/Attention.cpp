@@ -26,9 +26,14 @@ namespace {
 struct AttentionKernel {
   AttentionKernel(KernelBuilder &k, const AttentionShape &s)
       : k(k), ix(k.ix()), s(s), op(s.op), layout(getAttentionScratch(s)) {
-    for (Value v : k.kernel.getYield().getValues())
-      outputs.push_back(
-          *getStridedOutput(v, getSymShape(this->op.getResult())));
+    OperandRange results = k.kernel.getYield().getValues();
+    SymShape space = getSymShape(this->op.getResult());
+    for (unsigned number = 0; number < results.size(); ++number) {
+      if (auto output = getStridedOutput(results[number], space))
+        outputs.push_back({number, *output});
+      else
+        others.push_back(number);
+    }
     for (SymExpr AttentionScratch::*part :
          {&AttentionScratch::query, &AttentionScratch::scores,
           &AttentionScratch::result, &AttentionScratch::key,
@@ -44,7 +49,9 @@ struct AttentionKernel {
   const AttentionShape &s;
   AttentionOp op;
   AttentionScratch layout;
-  SmallVector<StridedOutput> outputs;
+  /// Results over the attention's shape, with their numbers; and the rest.
+  SmallVector<std::pair<unsigned, StridedOutput>> outputs;
+  SmallVector<unsigned> others;
   SmallVector<Value> pointers;
   Value t, offset, scoresStride;
   // Of the current item.
@@ -328,7 +335,7 @@ void AttentionKernel::store() {
           x = k.round(k.e(), x, elementType(value), true);
         return x;
       });
-      for (auto [number, output] : llvm::enumerate(outputs))
+      for (const auto &[number, output] : outputs)
         k.storeResult(number, k.offsetOf(at, output.strides),
                       k.e().emit(output.anchor, at));
       k.e().withdraw(value);
@@ -337,6 +344,8 @@ void AttentionKernel::store() {
 }
 
 void AttentionKernel::run() {
+  if (!others.empty())
+    emitPulledResults(k, others);
   Value tiles = ix.ceilDiv(k.size(s.s), kHostQueryTile);
   Value perKv = ix.div(k.size(s.heads), ix.max(k.size(s.kvHeads), k.c(1)));
   ix.loop(k.begin, k.end, 1, [&](Value item) {

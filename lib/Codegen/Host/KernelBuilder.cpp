@@ -175,9 +175,13 @@ KernelBuilder::Carried KernelBuilder::reduceColumns(
           return next;
         });
     Operation *loop = &*std::prev(builder.getInsertionPoint());
-    int64_t count = 0;
-    loop->walk([&](Operation *) { ++count; });
-    if (e().numLaneFallbacks() > fallbacks && count > kMaxVectorLoop) {
+    int64_t count = 0, loops = 0;
+    loop->walk([&](Operation *op) {
+      ++count;
+      loops += isa<scf::ForOp>(op);
+    });
+    bool large = count > kMaxVectorLoop || loops > 1;
+    if (e().numLaneFallbacks() > fallbacks && large) {
       loop->erase();
       vectors = false;
     } else {

@@ -21,8 +21,13 @@ using namespace fusion::kernels;
 MatmulKernel::MatmulKernel(KernelBuilder &k, const MatmulShape &s)
     : k(k), s(s), products(s.products),
       prologue(getPrologueRowShape(k.kernel, s)) {
-  for (Value v : k.kernel.getYield().getValues())
-    outputs.push_back(*getStridedOutput(v, s.space));
+  OperandRange results = k.kernel.getYield().getValues();
+  for (unsigned number = 0; number < results.size(); ++number) {
+    if (auto output = getStridedOutput(results[number], s.space))
+      outputs.push_back({number, *output});
+    else
+      others.push_back(number);
+  }
   m = k.size(s.m);
   n = k.size(s.n);
   depth = k.size(s.k);
@@ -119,7 +124,7 @@ void MatmulKernel::storeRow(const Indices &batch, Value row,
         return x;
       });
     }
-    for (auto [number, output] : llvm::enumerate(outputs))
+    for (const auto &[number, output] : outputs)
       k.storeResult(number, k.offsetOf(at, output.strides),
                     k.e().emit(output.anchor, at));
     for (MatmulOp op : products)
@@ -222,9 +227,9 @@ MatmulKernel::rhsMatrix(unsigned product, const Indices &batch, Value column0) {
 std::optional<SymExpr> MatmulKernel::directStride() {
   if (outputs.size() != 1 || products.size() != 1)
     return std::nullopt;
-  const StridedOutput &o = outputs[0];
+  const auto &[number, o] = outputs[0];
   if (o.anchor != products[0].getResult() ||
-      !elementType(k.kernel.getYield().getValues()[0].getType()).isF32() ||
+      !elementType(k.kernel.getYield().getValues()[number].getType()).isF32() ||
       o.strides.back() != SymExpr(1))
     return std::nullopt;
   if (!s.flat)
@@ -247,9 +252,9 @@ void MatmulKernel::tile(const Indices &batch, Value row0, Value rows,
   if (stride && *stride != SymExpr(0)) {
     Index offset = k.ix().index(column0);
     if (!s.flat)
-      offset = k.ix().add(offset, k.offsetOf(batch, outputs[0].strides));
+      offset = k.ix().add(offset, k.offsetOf(batch, outputs[0].second.strides));
     offset = k.ix().add(offset, k.ix().scale(k.ix().index(row0), *stride));
-    Value c = k.at(k.resultPointer(0), k.f32(), offset.base);
+    Value c = k.at(k.resultPointer(outputs[0].first), k.f32(), offset.base);
     k.sgemm(rows, columns, depth, a, rhsMatrix(0, batch, column0),
             {c, k.size(*stride)});
     return;
@@ -298,6 +303,8 @@ void MatmulKernel::tiled() {
 }
 
 void MatmulKernel::run() {
+  if (!others.empty())
+    emitPulledResults(k, others);
   if (s.isGemvOnly())
     return gemv();
   if (s.isTiledOnly())

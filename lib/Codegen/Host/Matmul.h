@@ -14,7 +14,9 @@ struct MatmulKernel {
   KernelBuilder &k;
   const kernels::MatmulShape &s;
   llvm::SmallVector<MatmulOp, 2> products;
-  llvm::SmallVector<kernels::StridedOutput> outputs;
+  /// Results over the space, with their numbers; and those that are not.
+  llvm::SmallVector<std::pair<unsigned, kernels::StridedOutput>> outputs;
+  llvm::SmallVector<unsigned> others;
   std::optional<kernels::RowShape> prologue; ///< reductions over lhs's rows
   mlir::Value m, n, depth;
   SymExpr paddedDepth; ///< floats between rows of panels along K

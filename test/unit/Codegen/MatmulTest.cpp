@@ -177,6 +177,75 @@ TEST(Matmul, BatchedWithViews) {
   }
 }
 
+// The sum before the product leaves too; rows of lhs run backwards.
+TEST(Matmul, PrologueLeavesAndRowsReversed) {
+  Program program(
+      R"(fusion.kernel @k config #fusion.config<"matmul", {}> sizes 0
+    (%x: tensor<6x24xf32>, %b: tensor<24xf32>, %w: tensor<24x20xf32>) {
+    %0 = fusion.add %x, %b : (tensor<6x24xf32>, tensor<24xf32>) -> tensor<6x24xf32>
+    %1 = fusion.slice %x starts = ["5", "0"] steps = [-1, 1] : (tensor<6x24xf32>) -> tensor<6x24xf32>
+    %2 = fusion.matmul %1, %w : (tensor<6x24xf32>, tensor<24x20xf32>) -> tensor<6x20xf32>
+    fusion.yield %0, %2 : tensor<6x24xf32>, tensor<6x20xf32> })");
+  ASSERT_TRUE(program.ok()) << program.error();
+  auto x = randomFloats(144, 1), b = randomFloats(24, 2),
+       w = randomFloats(480, 3);
+  std::vector<float> reversed(144);
+  std::vector<double> sum(144);
+  for (int i = 0; i < 6; ++i)
+    for (int j = 0; j < 24; ++j) {
+      reversed[i * 24 + j] = x[(5 - i) * 24 + j];
+      sum[i * 24 + j] = double(x[i * 24 + j]) + b[j];
+    }
+  auto expected = product(reversed, w, 6, 20, 24, false);
+  std::vector<Buffer> buffers{Buffer::of(x), Buffer::of(b), Buffer::of(w),
+                              Buffer::poisoned(576), Buffer::poisoned(480)};
+  EXPECT_EQ(
+      program.run(buffers, {},
+                  [&] {
+                    EXPECT_LT(relativeError(buffers[3].as<float>(), sum), 1e-7);
+                    EXPECT_LT(relativeError(buffers[4].as<float>(), expected),
+                              1e-6);
+                  }),
+      0);
+}
+
+// Products that no template takes: of integers, and of vectors.
+TEST(Matmul, IntegersAndVectors) {
+  Program program(
+      R"(fusion.kernel @k config #fusion.config<"matmul", {}> sizes 0 (%x: tensor<3x9xi8>, %w: tensor<9x21xui8>) {
+    %0 = fusion.matmul %x, %w : (tensor<3x9xi8>, tensor<9x21xui8>) -> tensor<3x21xi32>
+    fusion.yield %0 : tensor<3x21xi32> })");
+  Program dot(
+      R"(fusion.kernel @k config #fusion.config<"matmul", {}> sizes 0 (%x: tensor<40xf32>, %w: tensor<40x18xf32>) {
+    %0 = fusion.matmul %x, %w : (tensor<40xf32>, tensor<40x18xf32>) -> tensor<18xf32>
+    fusion.yield %0 : tensor<18xf32> })");
+  ASSERT_TRUE(program.ok() && dot.ok()) << program.error() << dot.error();
+  std::vector<int8_t> x(27);
+  std::vector<uint8_t> w(189);
+  std::mt19937 engine(1);
+  for (auto &v : x)
+    v = engine();
+  for (auto &v : w)
+    v = engine();
+  std::vector<Buffer> buffers{Buffer::of(x), Buffer::of(w),
+                              Buffer::poisoned(252)};
+  program.run(buffers, {}, [&] {
+    auto y = buffers[2].as<int32_t>();
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 21; ++j) {
+        int sum = 0;
+        for (int a = 0; a < 9; ++a)
+          sum += x[i * 9 + a] * w[a * 21 + j];
+        ASSERT_EQ(y[i * 21 + j], sum);
+      }
+  });
+  auto v = randomFloats(40, 2), m = randomFloats(720, 3);
+  auto expected = product(v, m, 1, 18, 40, false);
+  std::vector<Buffer> b{Buffer::of(v), Buffer::of(m), Buffer::poisoned(72)};
+  dot.run(b, {},
+          [&] { EXPECT_LT(relativeError(b[2].as<float>(), expected), 1e-6); });
+}
+
 struct Packed {
   int bits;
   std::string type;
