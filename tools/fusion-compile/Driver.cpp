@@ -140,6 +140,7 @@ ExitCode Driver::run() {
     return kInputFault;
   if (options.emit == Stage::Imported)
     return printModule();
+  keepUnfused();
   if (!phase("raise", [&] { return raise(); }))
     return kInputFault;
   if (options.emit == Stage::Raised)
@@ -151,6 +152,8 @@ ExitCode Driver::run() {
     return concluded;
   if (options.emit == Stage::Fused)
     return printModule();
+  if (options.verify && !phase("unfused", [&] { return addUnfused(); }))
+    return kInputFault;
   if (!phase("plan", [&] { return plan(); }))
     return kInputFault;
   if (options.emit == Stage::Planned)

@@ -29,6 +29,10 @@ private:
   bool raise();
   bool fuse();
   bool plan();
+  /// With --verify: a copy of the imported module, and its function among the
+  /// fused ones.
+  void keepUnfused();
+  bool addUnfused();
   /// One PTX text or cubin a kernel, in a folder.
   ExitCode emitCard();
   /// Host kernels before or after lowering, as text.
@@ -40,7 +44,7 @@ private:
 
   const Options &options;
   mlir::MLIRContext &context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
+  mlir::OwningOpRef<mlir::ModuleOp> module, unfused;
   FusionReport report;
 };
 

@@ -64,6 +64,9 @@ struct CommandLine {
       cl::desc("profile of a run (fusion-run --profile)")};
   cl::opt<bool> timing{"timing", cl::cat(category),
                        cl::desc("print the time of each phase")};
+  cl::opt<bool> verify{"verify", cl::cat(category),
+                       cl::desc("keep the unfused form beside the fused one, "
+                                "for fusion-run --verify")};
 };
 
 bool usage(const llvm::Twine &message) {
@@ -126,6 +129,10 @@ bool readChoices(const CommandLine &line, Options &options) {
     return usage("unknown --kv-cache '" + line.kvCache +
                  "', expected expose or state");
   options.cacheState = line.kvCache == "state";
+  options.verify = line.verify;
+  if (options.verify && options.cacheState)
+    return usage("--verify needs --kv-cache=expose: the unfused form has no "
+                 "session state");
   if (line.maxContext < 1 || line.maxContext > (int64_t(1) << 31))
     return usage("expected --max-context between 1 and 2^31");
   options.maxContext = line.maxContext;

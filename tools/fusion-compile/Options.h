@@ -34,6 +34,7 @@ struct Options {
   int64_t fuel = -1;
   std::string measured;
   bool timing = false;
+  bool verify = false; ///< keep the unfused form for fusion-run --verify
 
   bool isUnfused() const;
   /// The options that shape the artifact, in one canonical line.
