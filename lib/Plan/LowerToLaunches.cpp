@@ -379,6 +379,38 @@ void markCompileTimeKernels(ModuleOp module) {
                       UnitAttr::get(module.getContext()));
 }
 
+/// A fused value that carries the name of a node is that node's output only
+/// when it has its type and number of elements; what Raise made in a node's
+/// place (half a table of angles, a mask) is not. Compared where there is an
+/// unfused program to compare with.
+void dropForeignValues(ArrayRef<ProgramOp> programs) {
+  llvm::StringMap<Type> types;
+  for (ProgramOp program : programs)
+    if (program.getSet())
+      for (AllocOp alloc : program.getBody().getOps<AllocOp>())
+        if (auto value = alloc.getValue())
+          types[*value] = alloc.getTensor();
+  if (types.empty())
+    return;
+  for (ProgramOp program : programs) {
+    if (program.getSet())
+      continue;
+    SymbolMap fixed;
+    if (auto values = program.getFixed())
+      for (NamedAttribute value : *values)
+        fixed[value.getName().str()] =
+            SymExpr(cast<IntegerAttr>(value.getValue()).getInt());
+    for (AllocOp alloc : program.getBody().getOps<AllocOp>()) {
+      auto it = types.find(alloc.getValue().value_or(""));
+      if (it == types.end() ||
+          elementType(it->second) != elementType(alloc.getTensor()) ||
+          numElements(it->second).substitute(fixed) !=
+              numElements(alloc.getTensor()))
+        alloc.removeValueAttr();
+    }
+  }
+}
+
 struct LowerToLaunches final
     : fusion::impl::LowerToLaunchesBase<LowerToLaunches> {
   void runOnOperation() override {
@@ -404,6 +436,7 @@ struct LowerToLaunches final
       shared.symbols.erase(function);
     for (ProgramOp program : programs)
       shared.symbols.insert(program);
+    dropForeignValues(programs);
     sortOps(module, *model);
     markCompileTimeKernels(module);
     if (!ok)
