@@ -58,7 +58,8 @@ static std::optional<TokenRows> rowsOf(Value argument) {
 std::optional<TokenRows> fuse::findTokenRows(func::FuncOp func) {
   for (auto [i, argument] : llvm::enumerate(func.getArguments())) {
     auto role = func.getArgAttrOfType<StringAttr>(i, FusionDialect::kRoleAttr);
-    if (role && (role == "token_ids" || role == "embeds"))
+    auto name = func.getArgAttrOfType<StringAttr>(i, FusionDialect::kNameAttr);
+    if ((role && role == "token_ids") || (name && name == "inputs_embeds"))
       return rowsOf(argument);
   }
   for (Value argument : func.getArguments())

@@ -196,6 +196,9 @@ Cost CostModel::cost(const Candidate &c) {
   evaluations.pulled = form.ok() && (form.family == Family::Pointwise ||
                                      form.family == Family::RowReduction);
   addArithmetic(c, evaluations, cost);
+  for (Operation *op : c.ops())
+    cost.mostPlaces = std::max<unsigned>(cost.mostPlaces,
+                                         evaluations.places.lookup(op).size());
   double transfer = 0;
   for (Value input : c.inputs()) {
     bool weight = isConstant(input.getDefiningOp());

@@ -26,6 +26,7 @@ struct Cost {
   double streamedBytes = 0; ///< weights
   double residentBytes = 0; ///< activations, in and out
   double seconds = 0;
+  unsigned mostPlaces = 0; ///< copies of an op's code, at most
   target::Arithmetic arithmetic = target::Arithmetic::Vector32;
 
   double bytes() const { return streamedBytes + residentBytes; }

@@ -10,6 +10,9 @@ using namespace fusion::fuse;
 
 /// A fusion must win this part of a launch: the model is no better.
 static constexpr double margin = 0.1;
+/// Elements that are read at several places are computed at each of them, by
+/// code of its own; no more than so many times.
+static constexpr unsigned mostCopies = 8;
 
 //===----------------------------------------------------------------------===//
 // What is switched off
@@ -159,7 +162,8 @@ Attempt Grouping::examine(ArrayRef<unsigned> given, Gate gate) {
   Candidate candidate(gather(clusters));
   for (unsigned cluster : clusters)
     attempt.secondsBefore += clusterCost(cluster).seconds;
-  attempt.secondsAfter = costs.cost(candidate).seconds;
+  Cost fused = costs.cost(candidate);
+  attempt.secondsAfter = fused.seconds;
   if (separates(clusters))
     return refuse("DISABLED_BY_FLAG", "switched off by --disable-fusion");
   if (Form form = classify(candidate); !form.ok()) {
@@ -168,6 +172,8 @@ Attempt Grouping::examine(ArrayRef<unsigned> given, Gate gate) {
   }
   if (!graph.canMerge(clusters))
     return refuse("CYCLE", "a path leaves the group and comes back");
+  if (gate == Gate::IfItPays && fused.mostPlaces > mostCopies)
+    return refuse("CODE_SIZE", "an operation would be repeated too often");
   if (gate == Gate::IfItPays &&
       attempt.secondsBefore - attempt.secondsAfter <
           margin * costs.getDevice().launchSeconds.value)
