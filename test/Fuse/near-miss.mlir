@@ -28,6 +28,7 @@ func.func @query_is_an_output(%q: tensor<1x2x4x16xf32>, %k: tensor<1x2x4x16xf32>
 // CHECK-NOT: fusion.cast
 // CHECK: fusion.group "attention"
 // CHECK-NOT: fusion.cast
+// CHECK: return
 func.func @shared_mask(%q: tensor<1x2x4x16xf32>, %m: tensor<1x4xi64>) -> tensor<1x2x4x16xf32> {
   %0 = fusion.cast %m : (tensor<1x4xi64>) -> tensor<1x4xi1>
   %1 = fusion.attention %q, %q, %q key_mask %0 {scale = 0.25 : f32} : (tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>, tensor<1x4xi1>) -> tensor<1x2x4x16xf32>
