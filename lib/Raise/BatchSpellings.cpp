@@ -40,7 +40,7 @@ getSplit(const SymShape &whole, const SymShape &pieces) {
 }
 
 namespace {
-/// reshape(transpose(x)) that splits axes -> transpose(reshape(x))
+/// reshape(transpose(x)) that splits the first axis -> transpose(reshape(x))
 struct SplitBeforeTranspose final : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReshapeOp op,
@@ -55,6 +55,10 @@ struct SplitBeforeTranspose final : OpRewritePattern<ReshapeOp> {
     auto groups = getSplit(whole, pieces);
     if (!groups)
       return rewriter.notifyMatchFailure(op, "axes are not only split");
+    // Merged batch axes come first. A split of the last axis says more where
+    // it is (pairs of a rotation, heads of a projection).
+    if ((*groups)[0].size() < 2 || (*groups).back().size() != 1)
+      return rewriter.notifyMatchFailure(op, "the first axis is not split");
     // The shape before the transpose, and where each of its axes goes.
     SmallVector<int64_t> source(whole.size()), place(pieces.size());
     for (auto [to, from] : llvm::enumerate(transpose.getPerm()))

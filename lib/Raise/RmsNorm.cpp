@@ -171,26 +171,35 @@ struct RaiseRmsNorm final : OpRewritePattern<OpTy> {
 };
 
 /// rms_norm(x) * w -> rms_norm(x, w). A normalised value that was rounded to
-/// 16 bits before the product stays so in strict numerics.
+/// 16 bits before the product stays so in strict numerics. One normalised
+/// value with several weights is as many norms; one with another use as well
+/// is computed once and stays without weight.
 struct AbsorbWeight final : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
+
+  static bool isWeighting(Operation *user, RmsNormOp norm) {
+    auto mul = dyn_cast<MulOp>(user);
+    if (!mul || mul.getType() != norm.getType())
+      return false;
+    return isVectorAlongLast(
+        other(mul, mul.getLhs() == norm.getResult() ? 0 : 1), norm);
+  }
+
   LogicalResult matchAndRewrite(MulOp op,
                                 PatternRewriter &rewriter) const override {
     for (unsigned i : {0u, 1u}) {
       auto norm = op->getOperand(i).getDefiningOp<RmsNormOp>();
       if (!norm || norm.getWeight())
         continue;
-      // A normalised value with other users is computed once, for all.
-      if (!norm->hasOneUse())
-        return rewriter.notifyMatchFailure(op, "the norm has other users");
-      Value weight = other(op, i);
-      if (norm.getType() != op.getType())
-        return rewriter.notifyMatchFailure(op, "the factor widens the result");
-      if (!isVectorAlongLast(weight, norm))
+      if (!llvm::all_of(norm->getUsers(), [&](Operation *user) {
+            return isWeighting(user, norm);
+          }))
         return rewriter.notifyMatchFailure(
-            op, "the factor is no vector along the last axis");
+            op, "a user of the norm is no product with a vector along the "
+                "last axis, of the norm's type");
       rewriter.replaceOpWithNewOp<RmsNormOp>(
-          op, op.getType(), norm.getInput(), weight, norm.getEpsilonAttr(),
+          op, op.getType(), norm.getInput(), other(op, i),
+          norm.getEpsilonAttr(),
           floatBits(norm) < 32 ? rewriter.getUnitAttr() : UnitAttr());
       return success();
     }

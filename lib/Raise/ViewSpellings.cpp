@@ -67,12 +67,16 @@ struct IndexOfSplit final : OpRewritePattern<ReshapeOp> {
     auto split = slice ? slice.getInput().getDefiningOp<ReshapeOp>() : nullptr;
     if (!split)
       return rewriter.notifyMatchFailure(op, "no slice of a split dimension");
-    SymShape whole = getSymShape(split.getInput()),
-             pieces = getSymShape(split.getResult()),
+    SymShape pieces = getSymShape(split.getResult()),
              part = getSymShape(slice.getResult());
     size_t rank = pieces.size();
-    if (rank != whole.size() + 1 || rank < 2 ||
-        ArrayRef(pieces).drop_back(2) != ArrayRef(whole).drop_back(1))
+    if (rank < 2)
+      return rewriter.notifyMatchFailure(op, "no axis is split");
+    // The shape before the split; outer axes may have been reshaped with it.
+    SymShape whole(ArrayRef(pieces).drop_back(1));
+    whole.back() = pieces[rank - 2] * pieces[rank - 1];
+    SymShape source = getSymShape(split.getInput());
+    if (source.empty() || source.back() != whole.back())
       return rewriter.notifyMatchFailure(op, "the last axis is not split");
     SymShape starts = getExprs(slice.getStarts());
     for (size_t i = 0; i + 2 < rank; ++i)
@@ -92,9 +96,13 @@ struct IndexOfSplit final : OpRewritePattern<ReshapeOp> {
     from.back() = inner ? starts[rank - 1] : starts[rank - 2] * SymExpr(*width);
     SmallVector<int64_t> steps(whole.size(), 1);
     steps.back() = inner ? *width : 1;
-    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), split.getInput(),
-                                         getExprsAttr(op.getContext(), from),
-                                         steps);
+    Value input = split.getInput();
+    if (source != whole)
+      input =
+          ReshapeOp::create(rewriter, op.getLoc(),
+                            getTensorType(whole, elementType(input)), input);
+    rewriter.replaceOpWithNewOp<SliceOp>(
+        op, op.getType(), input, getExprsAttr(op.getContext(), from), steps);
     return success();
   }
 };

@@ -60,3 +60,17 @@ func.func @shared(%x: tensor<4x64xf32>, %w: tensor<64xf32>) -> (tensor<4x64xf32>
   %1 = fusion.mul %0, %w : (tensor<4x64xf32>, tensor<64xf32>) -> tensor<4x64xf32>
   return %0, %1 : tensor<4x64xf32>, tensor<4x64xf32>
 }
+
+// -----
+
+// Two weights on one normalised value: two norms.
+// CHECK-LABEL: func.func @two
+// CHECK-DAG: fusion.rms_norm %arg0, %arg1
+// CHECK-DAG: fusion.rms_norm %arg0, %arg2
+// CHECK-NOT: fusion.mul
+func.func @two(%x: tensor<4x64xf32>, %w: tensor<64xf32>, %u: tensor<64xf32>) -> (tensor<4x64xf32>, tensor<4x64xf32>) {
+  %0 = fusion.rms_norm %x {epsilon = 1.0e-5 : f32} : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = fusion.mul %0, %w : (tensor<4x64xf32>, tensor<64xf32>) -> tensor<4x64xf32>
+  %2 = fusion.mul %0, %u : (tensor<4x64xf32>, tensor<64xf32>) -> tensor<4x64xf32>
+  return %1, %2 : tensor<4x64xf32>, tensor<4x64xf32>
+}

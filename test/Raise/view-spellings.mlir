@@ -84,3 +84,15 @@ func.func @split_after_transpose(%x: tensor<6x5x4xf32>) -> tensor<2x3x4x5xf32> {
   %1 = fusion.reshape %0 : (tensor<6x4x5xf32>) -> tensor<2x3x4x5xf32>
   return %1 : tensor<2x3x4x5xf32>
 }
+
+// The split changes the outer axes as well.
+// CHECK-LABEL: func.func @column_of_a_head
+// CHECK-NEXT: %[[R:.*]] = fusion.reshape %arg0 : (tensor<3x8xf32>) -> tensor<1x3x8xf32>
+// CHECK-NEXT: fusion.slice %[[R]] starts = ["0", "0", "1"] steps = [1, 1, 2]
+// CHECK-NEXT: return
+func.func @column_of_a_head(%x: tensor<3x8xf32>) -> tensor<1x3x4xf32> {
+  %0 = fusion.reshape %x : (tensor<3x8xf32>) -> tensor<1x3x4x2xf32>
+  %1 = fusion.slice %0 starts = ["0", "0", "0", "1"] steps = [1, 1, 1, 1] : (tensor<1x3x4x2xf32>) -> tensor<1x3x4x1xf32>
+  %2 = fusion.reshape %1 : (tensor<1x3x4x1xf32>) -> tensor<1x3x4xf32>
+  return %2 : tensor<1x3x4xf32>
+}
