@@ -24,6 +24,8 @@ const HandlerMap &fusion::getHandlers() {
     addIntegerHandlers(m);
     addShapeHandlers(m);
     addViewHandlers(m);
+    addSliceHandlers(m);
+    addPieceHandlers(m);
     addGatherHandlers(m);
     addQuantizeHandlers(m);
     addNormHandlers(m);

@@ -80,6 +80,9 @@ public:
   llvm::FailureOr<std::optional<std::vector<int64_t>>>
   axes(llvm::StringRef attribute, size_t inputIndex);
 
+  /// Symbolic elements of a shape operand; fails when they depend on data.
+  llvm::FailureOr<SymShape> sizes(size_t i, llvm::StringRef what);
+
   // Small builders.
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<SymExpr> shape);
   mlir::Value transpose(mlir::Value value, llvm::ArrayRef<int64_t> perm);
@@ -106,6 +109,8 @@ void addEinsumHandlers(HandlerMap &map);
 void addIntegerHandlers(HandlerMap &map);
 void addShapeHandlers(HandlerMap &map);
 void addViewHandlers(HandlerMap &map);
+void addSliceHandlers(HandlerMap &map);
+void addPieceHandlers(HandlerMap &map);
 void addGatherHandlers(HandlerMap &map);
 void addQuantizeHandlers(HandlerMap &map);
 void addNormHandlers(HandlerMap &map);

@@ -135,6 +135,20 @@ NodeImport::axes(StringRef attribute, size_t inputIndex) {
   return Axes(*constants);
 }
 
+FailureOr<SymShape> NodeImport::sizes(size_t i, StringRef what) {
+  const SymTensor *value = sym(i);
+  if (!value)
+    return fail("the " + what + " (input " + Twine(i) +
+                ") depends on data; only shapes that follow from the sizes "
+                "of the inputs are supported");
+  if (value->dims.size() > 1)
+    return fail("expected a " + what + " of rank 1");
+  SymShape result;
+  for (const SymExpr &e : value->values)
+    result.push_back(symbols().resolve(e));
+  return result;
+}
+
 Value NodeImport::reshape(Value value, ArrayRef<SymExpr> shape) {
   RankedTensorType type = getTensorType(shape, elementType(value));
   if (value.getType() == type)

@@ -1,26 +1,10 @@
-//===- View.cpp - Reshapes, transposes, slices, concatenations ------------===//
+//===- View.cpp - Reshapes, transposes, expansions ------------------------===//
 
 #include "Importer.h"
 
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::onnxfile;
-
-/// Symbolic elements of a shape operand.
-static FailureOr<SymShape> shapeOperand(NodeImport &n, size_t i,
-                                        StringRef what) {
-  const SymTensor *value = n.sym(i);
-  if (!value)
-    return n.fail("the " + what + " (input " + Twine(i) +
-                  ") depends on data; only shapes that follow from the sizes "
-                  "of the inputs are supported");
-  if (value->dims.size() > 1)
-    return n.fail("expected a " + what + " of rank 1");
-  SymShape result;
-  for (const SymExpr &e : value->values)
-    result.push_back(n.symbols().resolve(e));
-  return result;
-}
 
 /// Reshapes a constant of the file without IR: the bytes are the same.
 static bool reshapeConstant(NodeImport &n, ArrayRef<SymExpr> shape) {
@@ -50,7 +34,7 @@ static LogicalResult finishReshape(NodeImport &n, ArrayRef<SymExpr> shape) {
 }
 
 static LogicalResult reshape(NodeImport &n) {
-  auto target = shapeOperand(n, 1, "shape");
+  auto target = n.sizes(1, "shape");
   if (failed(target))
     return failure();
   SymShape from = n.shape(0);
@@ -211,7 +195,7 @@ static LogicalResult expandByTiling(NodeImport &n, SymShape target) {
 }
 
 static LogicalResult expand(NodeImport &n) {
-  auto target = shapeOperand(n, 1, "shape");
+  auto target = n.sizes(1, "shape");
   if (failed(target))
     return failure();
   for (const SymExpr &size : *target)
@@ -229,273 +213,6 @@ static LogicalResult expand(NodeImport &n) {
   return success();
 }
 
-//===----------------------------------------------------------------------===//
-// Slice
-//===----------------------------------------------------------------------===//
-
-namespace {
-struct Span {
-  SymExpr start, count;
-};
-} // namespace
-
-/// `at` counted from the front and clamped to [0, size]. What cannot be decided
-/// is taken to lie inside, which becomes a guard, except that a place counted
-/// from the end may lie before the start.
-static SymExpr clampPlace(NodeImport &n, const SymExpr &at,
-                          const SymExpr &size) {
-  Symbols &symbols = n.symbols();
-  auto constant = at.asConstant();
-  if (constant && *constant < 0) {
-    SymExpr place = *constant <= INT32_MIN ? SymExpr(0) : size + at;
-    if (symbols.provesAtMost(0, place))
-      return place;
-    // The last element: there is one.
-    if (*constant == -1) {
-      symbols.assumeAtMost(1, size);
-      return place;
-    }
-    return symbols.provesAtMost(place, 0) ? SymExpr(0) : SymExpr::max(place, 0);
-  }
-  if (constant && *constant >= INT32_MAX)
-    return size;
-  if (symbols.provesAtMost(size, at))
-    return size;
-  // An expression that is negative for every size counts from the end.
-  if (symbols.provesAtMost(at, -1))
-    return SymExpr::max(size + at, 0);
-  symbols.assumeAtMost(at, size);
-  if (!symbols.provesAtMost(0, at))
-    symbols.assumeAtMost(0, at);
-  return at;
-}
-
-static FailureOr<Span> forwardSpan(NodeImport &n, const SymExpr &start,
-                                   const SymExpr &end, const SymExpr &size,
-                                   int64_t step) {
-  Span span;
-  span.start = clampPlace(n, start, size);
-  SymExpr distance = clampPlace(n, end, size) - span.start;
-  if (auto constant = distance.asConstant(); constant && *constant <= 0)
-    return Span{0, 0};
-  span.count = distance;
-  if (step != 1) {
-    auto count = SymExpr::floorDiv(distance + SymExpr(step - 1), step);
-    if (!count)
-      return n.fail("the number of elements cannot be expressed");
-    span.count = *count;
-  }
-  return span;
-}
-
-/// Negative steps run from `start` down to above `end`.
-static FailureOr<Span> backwardSpan(NodeImport &n, const SymExpr &start,
-                                    const SymExpr &end, const SymExpr &size,
-                                    int64_t step) {
-  auto first = start.asConstant(), last = end.asConstant();
-  if (!first || !last)
-    return n.fail("a negative step needs constant bounds");
-  auto length = size.asConstant();
-  SymExpr from, past; // last element, and the one before the final element
-  if (length) {
-    int64_t a = *first < 0 ? *first + *length : *first;
-    int64_t b = *last < 0 ? *last + *length : *last;
-    a = std::clamp<int64_t>(a, -1, *length - 1);
-    b = std::clamp<int64_t>(b, -1, *length - 1);
-    if (*length == 0 || a <= b)
-      return Span{0, 0};
-    int64_t stride = -step;
-    return Span{a, (a - b + stride - 1) / stride};
-  }
-  // The whole axis, reversed, is the one case that symbolic sizes have.
-  bool fromEnd = *first == -1 || *first >= INT32_MAX;
-  if (!fromEnd || *last > INT32_MIN || step != -1)
-    return n.fail("a negative step over an axis of symbolic size must reverse "
-                  "the whole axis");
-  return Span{size - SymExpr(1), size};
-}
-
-static LogicalResult slice(NodeImport &n) {
-  auto starts = shapeOperand(n, 1, "starts");
-  auto ends = shapeOperand(n, 2, "ends");
-  if (failed(starts) || failed(ends))
-    return failure();
-  auto given = n.axes("", 3);
-  auto stepped = n.axes("", 4);
-  if (failed(given) || failed(stepped))
-    return failure();
-  SymShape shape = n.shape(0);
-  size_t rank = shape.size(), count = starts->size();
-  if (ends->size() != count || (*given && (*given)->size() != count) ||
-      (*stepped && (*stepped)->size() != count) || count > rank)
-    return n.fail("starts, ends, axes and steps differ in length");
-
-  SymShape from(rank, SymExpr(0));
-  SmallVector<int64_t> steps(rank, 1);
-  SmallVector<bool> seen(rank, false);
-  for (size_t i = 0; i < count; ++i) {
-    auto axis = n.axis(*given ? (**given)[i] : i, rank);
-    if (failed(axis))
-      return failure();
-    int64_t step = *stepped ? (**stepped)[i] : 1;
-    if (step == 0 || step < -INT32_MAX || step > INT32_MAX)
-      return n.fail("the step " + Twine(step) + " is not supported");
-    if (seen[*axis])
-      return n.fail("axis " + Twine(*axis) + " is given twice");
-    seen[*axis] = true;
-    auto span =
-        step > 0
-            ? forwardSpan(n, (*starts)[i], (*ends)[i], shape[*axis], step)
-            : backwardSpan(n, (*starts)[i], (*ends)[i], shape[*axis], step);
-    if (failed(span))
-      return failure();
-    from[*axis] = span->start;
-    shape[*axis] = span->count;
-    steps[*axis] = step;
-  }
-  n.output(0, SliceOp::create(n.builder, n.loc,
-                              getTensorType(shape, elementType(n.input(0))),
-                              n.input(0),
-                              getExprsAttr(n.builder.getContext(), from),
-                              n.builder.getDenseI64ArrayAttr(steps)));
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Split, concat, pad, tile
-//===----------------------------------------------------------------------===//
-
-static LogicalResult split(NodeImport &n) {
-  SymShape shape = n.shape(0);
-  auto axis = n.axis(n.getInt("axis", 0), shape.size());
-  if (failed(axis))
-    return failure();
-  int64_t count = n.node.outputs.size();
-  SymShape sizes;
-  if (n.hasInput(1)) {
-    auto given = shapeOperand(n, 1, "split");
-    if (failed(given))
-      return failure();
-    sizes = *given;
-    if (sizes.size() != size_t(count))
-      return n.fail("split has " + Twine(sizes.size()) + " sizes for " +
-                    Twine(count) + " outputs");
-    SymExpr sum = 0;
-    for (const SymExpr &size : sizes)
-      sum = sum + size;
-    if (failed(n.equate(sum, shape[*axis], "the split axis and its parts")))
-      return failure();
-  } else {
-    // Equal parts; the last one may be smaller.
-    if (n.getInt("num_outputs", count) != count)
-      return n.fail("num_outputs is not the number of outputs");
-    auto part = SymExpr::floorDiv(shape[*axis] + SymExpr(count - 1), count);
-    if (auto exact = shape[*axis].exactDiv(SymExpr(count)))
-      part = exact;
-    if (!part)
-      return n.fail("the sizes of the parts cannot be expressed");
-    SymExpr left = shape[*axis];
-    for (int64_t i = 0; i + 1 < count; ++i) {
-      sizes.push_back(*part);
-      left = left - *part;
-    }
-    sizes.push_back(left);
-  }
-  SymExpr start = 0;
-  for (auto [i, size] : llvm::enumerate(sizes)) {
-    if (auto constant = size.asConstant(); constant && *constant < 0)
-      return n.fail("a part has the size " + Twine(*constant));
-    n.output(i, n.slice(n.input(0), *axis, start, size));
-    start = start + size;
-  }
-  return success();
-}
-
-static LogicalResult concat(NodeImport &n) {
-  auto axis = n.axis(n.getInt("axis", 0), n.rank(0));
-  if (failed(axis))
-    return failure();
-  SmallVector<Value> values;
-  SymShape first = n.shape(0);
-  for (size_t i = 0; i < n.numInputs(); ++i) {
-    SymShape next = n.shape(i);
-    if (next.size() != first.size())
-      return n.fail("expected inputs of rank " + Twine(first.size()) +
-                    ", found rank " + Twine(next.size()) + " at input " +
-                    Twine(i));
-    for (size_t d = 0; d < first.size(); ++d)
-      if (static_cast<int64_t>(d) != *axis &&
-          failed(n.equate(first[d], next[d], "axis " + Twine(d))))
-        return failure();
-    // Parts of no elements along the axis add nothing.
-    if (next[*axis] != SymExpr(0))
-      values.push_back(n.input(i));
-  }
-  if (values.empty())
-    values.push_back(n.input(0));
-  if (values.size() == 1)
-    n.output(0, values[0]);
-  else
-    n.output(0, ConcatOp::create(n.builder, n.loc, values, *axis));
-  return success();
-}
-
-static LogicalResult pad(NodeImport &n) {
-  auto pads = shapeOperand(n, 1, "pads");
-  auto axes = n.axes("", 3);
-  if (failed(pads) || failed(axes))
-    return failure();
-  SymShape shape = n.shape(0);
-  size_t rank = shape.size(), count = *axes ? (*axes)->size() : rank;
-  if (pads->size() != 2 * count)
-    return n.fail("expected " + Twine(2 * count) + " pads, found " +
-                  Twine(pads->size()));
-  std::string mode = n.getString("mode", "constant");
-  SymShape low(rank, SymExpr(0));
-  for (size_t i = 0; i < count; ++i) {
-    auto axis = n.axis(*axes ? (**axes)[i] : i, rank);
-    if (failed(axis))
-      return failure();
-    low[*axis] = (*pads)[i];
-    shape[*axis] = shape[*axis] + (*pads)[i] + (*pads)[count + i];
-    if (auto size = shape[*axis].asConstant(); size && *size < 0)
-      return n.fail("more is cropped than axis " + Twine(*axis) + " has");
-  }
-  Type element = elementType(n.input(0));
-  Value fill;
-  if (n.hasInput(2)) {
-    if (numElements(n.shape(2)) != SymExpr(1))
-      return n.fail("expected a scalar in input 2");
-    fill = n.reshape(n.input(2), {});
-  } else {
-    fill = n.scalar(0, element);
-  }
-  n.output(0, PadOp::create(n.builder, n.loc, getTensorType(shape, element),
-                            n.input(0), fill,
-                            getExprsAttr(n.builder.getContext(), low),
-                            n.builder.getStringAttr(mode)));
-  return success();
-}
-
-static LogicalResult tile(NodeImport &n) {
-  auto repeats = shapeOperand(n, 1, "repeats");
-  if (failed(repeats))
-    return failure();
-  SymShape shape = n.shape(0);
-  if (repeats->size() != shape.size())
-    return n.fail("expected " + Twine(shape.size()) + " repeats, found " +
-                  Twine(repeats->size()));
-  for (auto [size, times] : llvm::zip(shape, *repeats)) {
-    if (auto constant = times.asConstant(); constant && *constant < 0)
-      return n.fail("a repeat is negative");
-    size = size * times;
-  }
-  Type element = elementType(n.input(0));
-  n.output(0, TileOp::create(n.builder, n.loc, getTensorType(shape, element),
-                             n.input(0)));
-  return success();
-}
-
 void fusion::addViewHandlers(HandlerMap &map) {
   map["::Reshape"] = reshape;
   map["::Flatten"] = flatten;
@@ -503,9 +220,4 @@ void fusion::addViewHandlers(HandlerMap &map) {
   map["::Unsqueeze"] = unsqueeze;
   map["::Transpose"] = transpose;
   map["::Expand"] = expand;
-  map["::Slice"] = slice;
-  map["::Split"] = split;
-  map["::Concat"] = concat;
-  map["::Pad"] = pad;
-  map["::Tile"] = tile;
 }
