@@ -8,8 +8,8 @@
 #ifndef FUSION_INITALL_H
 #define FUSION_INITALL_H
 
-#include "fusion/Codegen/Host.h"
 #include "fusion/Codegen/Hopper.h"
+#include "fusion/Codegen/Host.h"
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Dialect/Plan/PlanOps.h"
 #include "fusion/Eval/Eval.h"

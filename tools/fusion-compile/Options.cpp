@@ -59,9 +59,6 @@ struct CommandLine {
                                 cl::desc("leave these fusions undone")};
   cl::opt<int64_t> fuel{"fuel", cl::init(-1), cl::cat(category),
                         cl::desc("number of fusions to do at most")};
-  cl::opt<std::string> measured{
-      "measured", cl::cat(category),
-      cl::desc("profile of a run (fusion-run --profile)")};
   cl::opt<bool> timing{"timing", cl::cat(category),
                        cl::desc("print the time of each phase")};
   cl::opt<bool> verify{"verify", cl::cat(category),
@@ -206,7 +203,6 @@ std::optional<Options> fusion::compile::parseOptions(int argc, char **argv) {
   options.expect = line.expect;
   options.disabled.assign(line.disable.begin(), line.disable.end());
   options.fuel = line.fuel;
-  options.measured = line.measured;
   options.timing = line.timing;
   if (!readTargets(line, options) || !readStage(line, options) ||
       !readExplain(line, options) || !readChoices(line, options) ||

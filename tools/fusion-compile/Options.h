@@ -15,7 +15,15 @@ namespace fusion::compile {
 enum ExitCode { kSuccess = 0, kInputFault = 1, kUsage = 2, kExpectation = 3 };
 
 enum class Stage {
-  Imported, Raised, Fused, Planned, Kernel, Llvm, Ptx, Cubin, Artifact
+  Imported,
+  Raised,
+  Fused,
+  Planned,
+  Kernel,
+  Llvm,
+  Ptx,
+  Cubin,
+  Artifact
 };
 
 enum class ExplainForm { None, Text, Json, Html };
@@ -32,7 +40,6 @@ struct Options {
   std::string expect;
   std::vector<std::string> disabled;
   int64_t fuel = -1;
-  std::string measured;
   bool timing = false;
   bool verify = false; ///< keep the unfused form for fusion-run --verify
 

@@ -12,8 +12,8 @@
 
 namespace fusion {
 
-/// One `--dim KEY=RANGE`. `key` is a symbol of the file, `INPUT[AXIS]`, or one of
-/// the roles batch, seq and past. lower == upper fixes the size.
+/// One `--dim KEY=RANGE`. `key` is a symbol of the file, `INPUT[AXIS]`, or one
+/// of the roles batch, seq and past. lower == upper fixes the size.
 struct DimOption {
   std::string key;
   int64_t lower = 0, upper = INT64_MAX;

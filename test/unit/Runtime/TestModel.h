@@ -66,8 +66,8 @@ public:
     Launch l;
     l.kernel = kernel;
     for (const BufferRef &arg : args)
-      l.args.push_back({arg, artifact::CacheHint::None,
-                        artifact::Invariance::None});
+      l.args.push_back(
+          {arg, artifact::CacheHint::None, artifact::Invariance::None});
     l.sizes = std::move(sizes);
     l.grid = std::move(grid);
     return l;
