@@ -63,7 +63,7 @@ Values evalSlice(NodeImport &n) {
     return std::clamp<int64_t>(at < 0 ? at + size : at, low, high);
   };
   int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;
-  int64_t start = place((*starts)[0], step > 0 ? 0 : 0, high);
+  int64_t start = place((*starts)[0], 0, high);
   int64_t end = place((*ends)[0], low, high);
   std::vector<SymExpr> values;
   if (step > size || step < -size)
