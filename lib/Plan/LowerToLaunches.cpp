@@ -3,9 +3,6 @@
 #include "Lowering.h"
 #include "fusion/Kernels/HostLaunch.h"
 
-#include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/StringExtras.h"
-
 namespace fusion {
 #define GEN_PASS_DEF_LOWERTOLAUNCHES
 #include "fusion/Plan/Passes.h.inc"
@@ -14,15 +11,8 @@ namespace fusion {
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::plan;
-using artifact::CacheHint;
-using artifact::Invariance;
 
 namespace {
-
-/// Weights of a step with at most this many rows are read once and whole.
-constexpr int64_t kMostStreamingRows = 64;
-/// A name of a site lists at most this many nodes.
-constexpr size_t kMostSiteNodes = 4;
 
 /// What the functions share.
 struct Shared {
@@ -43,34 +33,6 @@ private:
   llvm::DenseMap<Operation *, kernels::HostLaunch> launches;
 };
 
-std::string nameOf(Location loc) {
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().str();
-  if (auto fused = dyn_cast<FusedLoc>(loc))
-    for (Location part : llvm::reverse(fused.getLocations()))
-      if (std::string name = nameOf(part); !name.empty())
-        return name;
-  return "";
-}
-
-/// The ONNX nodes of a group: the first and the last when there are many.
-std::string getSite(GroupOp group) {
-  llvm::SmallSetVector<StringAttr, 8> nodes;
-  for (Operation &op : group.getBlock()->without_terminator()) {
-    std::string name = nameOf(op.getLoc());
-    if (!name.empty())
-      nodes.insert(StringAttr::get(op.getContext(), name));
-  }
-  SmallVector<StringRef> names;
-  for (StringAttr node : nodes)
-    names.push_back(node.getValue());
-  if (names.size() <= kMostSiteNodes)
-    return llvm::join(names, ", ");
-  return (names.front() + ", .. " + std::to_string(names.size() - 2) +
-          " more .., " + names.back())
-      .str();
-}
-
 /// The input of an append in place whose memory result `index` is.
 std::optional<unsigned> getInPlaceInput(GroupOp group, unsigned index) {
   Value value = group.getYield().getValues()[index];
@@ -79,17 +41,6 @@ std::optional<unsigned> getInPlaceInput(GroupOp group, unsigned index) {
     return std::nullopt;
   auto past = dyn_cast<BlockArgument>(append.getPast());
   return past ? std::optional(past.getArgNumber()) : std::nullopt;
-}
-
-/// The ONNX node whose output a result is. A node with several outputs names
-/// none of them.
-std::string getValueName(GroupOp group, unsigned index) {
-  OperandRange values = group.getYield().getValues();
-  std::string name = nameOf(values[index].getLoc());
-  for (auto [i, other] : llvm::enumerate(values))
-    if (i != index && nameOf(other.getLoc()) == name)
-      return "";
-  return name;
 }
 
 class FunctionLowering {
@@ -107,7 +58,7 @@ public:
         return failure();
     if (failed(copyOutputs()))
       return failure();
-    annotate();
+    annotateLaunches(program);
     return program;
   }
 
@@ -265,7 +216,6 @@ private:
     if (buffer)
       return buffer;
     if (auto input = getInPlaceInput(group, output.getResultNumber())) {
-      written.insert(inputs[*input]);
       return buffer = inputs[*input];
     }
     std::string value = getValueName(group, output.getResultNumber());
@@ -318,43 +268,6 @@ private:
     return success();
   }
 
-  /// Cache hints, invariance and launch classes follow from the whole program.
-  void annotate() {
-    llvm::DenseMap<Value, unsigned> reads;
-    for (LaunchOp launch : program.getBody().getOps<LaunchOp>())
-      for (Value input : launch.getInputs())
-        ++reads[input];
-    bool streaming = program.getMaxRows() <= kMostStreamingRows;
-    bool decode = program.getMaxRows() == 1;
-    bool first = true;
-    for (LaunchOp launch : program.getBody().getOps<LaunchOp>()) {
-      SmallVector<int32_t> hints, invariance;
-      for (Value buffer : launch->getOperands()) {
-        Operation *root = resolveViews(buffer).first.getDefiningOp();
-        bool weight = isa<plan::WeightOp>(root);
-        bool once = weight && streaming && reads[buffer] == 1;
-        hints.push_back(static_cast<int32_t>(once ? CacheHint::EvictFirst
-                                                  : CacheHint::None));
-        invariance.push_back(static_cast<int32_t>(getInvariance(root)));
-      }
-      launch.setHints(hints);
-      launch.setInvariance(invariance);
-      // The first launch has a normal edge: nothing of this step precedes it.
-      launch.setChain(decode);
-      launch.setProgrammatic(decode && !first);
-      first = false;
-    }
-  }
-
-  Invariance getInvariance(Operation *root) {
-    if (isa<plan::WeightOp, plan::InputOp>(root))
-      return Invariance::All;
-    if (!isa<StateOp>(root))
-      return Invariance::None;
-    return written.contains(root->getResult(0)) ? Invariance::OlderRows
-                                                : Invariance::All;
-  }
-
   func::FuncOp function;
   Shared &shared;
   OpBuilder builder;
@@ -362,7 +275,6 @@ private:
   ProgramOp program;
   llvm::DenseMap<Value, Value> buffers; ///< of tensors behind reshapes
   llvm::DenseMap<Operation *, Value> weights;
-  llvm::DenseSet<Value> written; ///< states appended to
   SmallVector<Value> outputs;
   SmallVector<unsigned> copies; ///< results that have another home
 };
@@ -377,38 +289,6 @@ void markCompileTimeKernels(ModuleOp module) {
     if (!launched.contains(kernel.getSymNameAttr()))
       kernel->setAttr("fusion.compile_time",
                       UnitAttr::get(module.getContext()));
-}
-
-/// A fused value that carries the name of a node is that node's output only
-/// when it has its type and number of elements; what Raise made in a node's
-/// place (half a table of angles, a mask) is not. Compared where there is an
-/// unfused program to compare with.
-void dropForeignValues(ArrayRef<ProgramOp> programs) {
-  llvm::StringMap<Type> types;
-  for (ProgramOp program : programs)
-    if (program.getSet())
-      for (AllocOp alloc : program.getBody().getOps<AllocOp>())
-        if (auto value = alloc.getValue())
-          types[*value] = alloc.getTensor();
-  if (types.empty())
-    return;
-  for (ProgramOp program : programs) {
-    if (program.getSet())
-      continue;
-    SymbolMap fixed;
-    if (auto values = program.getFixed())
-      for (NamedAttribute value : *values)
-        fixed[value.getName().str()] =
-            SymExpr(cast<IntegerAttr>(value.getValue()).getInt());
-    for (AllocOp alloc : program.getBody().getOps<AllocOp>()) {
-      auto it = types.find(alloc.getValue().value_or(""));
-      if (it == types.end() ||
-          elementType(it->second) != elementType(alloc.getTensor()) ||
-          numElements(it->second).substitute(fixed) !=
-              numElements(alloc.getTensor()))
-        alloc.removeValueAttr();
-    }
-  }
 }
 
 struct LowerToLaunches final

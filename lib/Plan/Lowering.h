@@ -47,6 +47,22 @@ std::optional<int64_t> getLengthAxis(mlir::Type type);
 mlir::FailureOr<plan::ModelOp>
 buildModel(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions);
 
+/// The name of a location: of the node an op was made from, or "".
+std::string nameOf(mlir::Location loc);
+/// The ONNX nodes of a group: the first and the last when there are many.
+std::string getSite(GroupOp group);
+/// The ONNX node whose output a result is. A node with several outputs names
+/// none of them.
+std::string getValueName(GroupOp group, unsigned index);
+/// A fused value that carries the name of a node is that node's output only
+/// when it has its type and number of elements; what Raise made in a node's
+/// place (half a table of angles, a mask) is not. Compared where there is an
+/// unfused program to compare with.
+void dropForeignValues(llvm::ArrayRef<plan::ProgramOp> programs);
+
+/// Cache hints, invariance and launch classes.
+void annotateLaunches(plan::ProgramOp program);
+
 } // namespace fusion
 
 #endif // FUSION_LIB_PLAN_LOWERING_H
