@@ -22,15 +22,22 @@ if(FUSION_STATIC)
   llvm_map_components_to_libnames(_llvm_archives
     AsmParser AsmPrinter BitReader BitWriter Core DebugInfoDWARF FrontendOpenMP
     FrontendOffloading IPO IRReader InstCombine JITLink Linker MC NVPTX
-    Object OrcJIT OrcTargetProcess Passes ScalarOpts SelectionDAG Support Target
+    Object OrcJIT OrcTargetProcess Passes ScalarOpts SelectionDAG Support SupportLSP Target
     TargetParser TransformUtils Vectorize X86)
   add_library(FusionStaticLLVM INTERFACE)
   target_link_libraries(FusionStaticLLVM INTERFACE ${_llvm_archives})
+  # The compression libraries too: the bundle needs nothing but glibc.
+  find_library(FUSION_LIBZ NAMES libz.a REQUIRED)
+  find_library(FUSION_LIBZSTD NAMES libzstd.a REQUIRED)
   get_property(_imported DIRECTORY PROPERTY IMPORTED_TARGETS)
   foreach(target ${_imported})
     get_target_property(links ${target} INTERFACE_LINK_LIBRARIES)
     if(target MATCHES "^MLIR" AND links)
       list(TRANSFORM links REPLACE "^LLVM$" FusionStaticLLVM)
+      set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
+    elseif(target MATCHES "^LLVM" AND links)
+      list(TRANSFORM links REPLACE "^ZLIB::ZLIB$" "${FUSION_LIBZ}")
+      list(TRANSFORM links REPLACE "^zstd::libzstd(_shared|_static)?$" "${FUSION_LIBZSTD}")
       set_target_properties(${target} PROPERTIES INTERFACE_LINK_LIBRARIES "${links}")
     endif()
   endforeach()
