@@ -104,7 +104,9 @@ ExitCode Driver::emitArtifact() {
   llvm::raw_string_ostream explain(link.explain);
   report.printJson(explain);
   bool linked = phase("link", [&] {
-    return succeeded(linkArtifact(*module, images, options.output, link));
+    return succeeded(produceFile(options.output, [&](StringRef path) {
+      return linkArtifact(*module, images, path, link);
+    }));
   });
   return linked ? kSuccess : kInputFault;
 }

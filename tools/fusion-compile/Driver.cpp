@@ -113,12 +113,14 @@ ExitCode Driver::printModule() {
 }
 
 ExitCode Driver::conclude() {
+  // Standard output may be taken by what is compiled.
+  raw_ostream &os = options.output == "-" ? llvm::errs() : llvm::outs();
   if (options.explain == ExplainForm::Text)
-    report.printText(llvm::outs());
+    report.printText(os);
   else if (options.explain == ExplainForm::Json)
-    report.printJson(llvm::outs());
+    report.printJson(os);
   else if (options.explain == ExplainForm::Html)
-    report.printHtml(llvm::outs());
+    report.printHtml(os);
   if (options.expect.empty())
     return kSuccess;
   ExpectationResult result = checkExpectations(options.expect, report);

@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace fusion::compile;
@@ -163,10 +164,14 @@ bool readImport(const CommandLine &line, Options &options) {
 bool readOutput(const CommandLine &line, Options &options) {
   options.input = line.input;
   options.output = line.output;
+  bool folder = options.emit == Stage::Ptx || options.emit == Stage::Cubin;
+  if (folder && options.output == "-")
+    return usage("--emit=" + line.emit + " writes a folder, found -o -");
+  if (llvm::sys::fs::equivalent(options.input, options.output))
+    return usage("input and output are the same file, " + options.input);
   if (!options.output.empty())
     return true;
-  if (options.emit == Stage::Artifact || options.emit == Stage::Ptx ||
-      options.emit == Stage::Cubin)
+  if (options.emit == Stage::Artifact || folder)
     return usage("expected -o with the file (for ptx and cubin: the folder) "
                  "to write");
   options.output = "-";

@@ -8,10 +8,26 @@
 #include "llvm/Support/LogicalResult.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <string>
+
 namespace fusion::compile {
 
-/// Writes through a temporary file beside `path`, renamed at the end; `-` is
-/// standard output. Prints what went wrong.
+/// Where bytes for `path` go: standard output (`-`), a device or a pipe are
+/// written as they are; a file is replaced whole, behind links if it is one.
+struct Destination {
+  explicit Destination(llvm::StringRef path);
+  bool isStream; ///< no file to replace
+  std::string path;
+};
+
+/// Calls `produce` with the path of a file to make: the destination's own, or
+/// a temporary one that is then copied to the stream and removed.
+llvm::LogicalResult
+produceFile(llvm::StringRef path,
+            llvm::function_ref<llvm::LogicalResult(llvm::StringRef)> produce);
+
+/// Writes through a temporary file beside `path`, renamed at the end; streams
+/// are written directly. Prints what went wrong.
 llvm::LogicalResult
 writeFile(llvm::StringRef path,
           llvm::function_ref<void(llvm::raw_ostream &)> write);

@@ -1,0 +1,77 @@
+"""Where fusion-compile writes: streams, devices and links as they are, the model never."""
+import os
+import pathlib
+import stat
+import subprocess
+import tempfile
+import threading
+import unittest
+
+import onnx
+from onnx import TensorProto, helper
+
+from fusion.testing import tools
+
+
+class OutputTest(unittest.TestCase):
+    def setUp(self):
+        tmp = tempfile.TemporaryDirectory()
+        self.addCleanup(tmp.cleanup)
+        self.dir = pathlib.Path(tmp.name)
+        x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, (4, 8)) for n in "xy")
+        graph = helper.make_graph([helper.make_node("Exp", ["x"], ["y"], name="e")], "g", [x], [y])
+        onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 18)]), self.dir / "m.onnx")
+        self.assertEqual(self.compile("-o", "a.fusion").returncode, 0)
+        self.artifact = (self.dir / "a.fusion").read_bytes()
+
+    def compile(self, *arguments):
+        return subprocess.run([str(tools.bin / "fusion-compile"), "m.onnx", *arguments], cwd=self.dir, capture_output=True)
+
+    def test_standard_output(self):
+        self.assertEqual(self.compile("-o", "-").stdout, self.artifact)
+        self.assertFalse((self.dir / "-").exists())
+
+    def test_a_report_does_not_mix_with_standard_output(self):
+        r = self.compile("-o", "-", "--emit=fused", "--explain")
+        self.assertTrue(r.stdout.startswith(b"module"), r.stdout[:80])
+        self.assertIn(b"kernels", r.stderr)
+
+    def test_devices_stay_devices(self):
+        null, full = self.dir / "null", self.dir / "full"
+        try:
+            os.mknod(null, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+            os.mknod(full, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+            open(null, "wb").close()
+        except PermissionError as e:
+            self.skipTest(f"no device nodes can be made here: {e}")
+        self.assertEqual(self.compile("-o", "null").returncode, 0)
+        r = self.compile("-o", "full")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(b"cannot write full", r.stderr)
+        for node in (null, full):
+            self.assertTrue(stat.S_ISCHR(node.stat().st_mode), node)
+
+    def test_a_pipe_gets_the_bytes(self):
+        os.mkfifo(self.dir / "pipe")
+        got = []
+        reader = threading.Thread(target=lambda: got.append((self.dir / "pipe").read_bytes()), daemon=True)
+        reader.start()
+        self.assertEqual(self.compile("-o", "pipe").returncode, 0)
+        reader.join(20)
+        self.assertEqual(got, [self.artifact])
+
+    def test_a_link_is_followed(self):
+        (self.dir / "target").write_bytes(b"old")
+        os.symlink("target", self.dir / "link")
+        self.assertEqual(self.compile("-o", "link").returncode, 0)
+        self.assertTrue((self.dir / "link").is_symlink())
+        self.assertEqual((self.dir / "target").read_bytes(), self.artifact)
+
+    def test_the_model_is_not_overwritten(self):
+        before = (self.dir / "m.onnx").read_bytes()
+        self.assertEqual(self.compile("-o", "m.onnx").returncode, 2)
+        self.assertEqual((self.dir / "m.onnx").read_bytes(), before)
+
+    def test_a_folder_is_no_stream(self):
+        self.assertEqual(self.compile("-o", "-", "--emit=ptx").returncode, 2)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["a.fusion", "m.onnx"])
