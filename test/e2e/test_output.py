@@ -75,3 +75,11 @@ class OutputTest(unittest.TestCase):
     def test_a_folder_is_no_stream(self):
         self.assertEqual(self.compile("-o", "-", "--emit=ptx").returncode, 2)
         self.assertEqual(sorted(os.listdir(self.dir)), ["a.fusion", "m.onnx"])
+
+    def test_names_in_options_must_exist(self):
+        for option, says in (("--role=token_ids=nope", b"nope"), ("--role=foo=x", b"foo"), ("--disable-fusion=swiglu@nope", b"nope")):
+            with self.subTest(option=option):
+                r = self.compile("-o", "b.fusion", option)
+                self.assertEqual(r.returncode, 1)
+                self.assertIn(says, r.stderr)
+                self.assertFalse((self.dir / "b.fusion").exists())

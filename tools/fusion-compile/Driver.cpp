@@ -12,6 +12,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Process.h"
 
@@ -54,14 +55,27 @@ bool Driver::runPasses(function_ref<void(OpPassManager &)> build) {
   return succeeded(manager.run(*module));
 }
 
+/// `--role` in the spelling of the roles' attribute: ids is token_ids.
+static std::string spellRole(StringRef role, StringRef name) {
+  StringRef full = llvm::StringSwitch<StringRef>(role)
+                       .Case("ids", "token_ids")
+                       .Case("mask", "attention_mask")
+                       .Case("positions", "position_ids")
+                       .Default(role);
+  return (full + "=" + name).str();
+}
+
 bool Driver::import() {
   auto imported = importOnnx(options.input, options.import, context);
   if (failed(imported))
     return false;
   module = std::move(*imported);
   return runPasses([&](OpPassManager &pm) {
-    // Roles that Import did not find by the options' names.
-    pm.addPass(createAssignRoles());
+    // Checks the options' roles, and finds those that Import did not.
+    AssignRolesOptions roles;
+    for (const auto &[role, name] : options.import.roles)
+      roles.roles.push_back(spellRole(role, name));
+    pm.addPass(createAssignRoles(roles));
     if (options.cacheState)
       pm.addPass(createBindDecoderInputs());
   });
@@ -112,7 +126,29 @@ ExitCode Driver::printModule() {
   return succeeded(written) ? kSuccess : kInputFault;
 }
 
+/// A site that `--disable-fusion=KIND@NODE` names must exist.
+bool Driver::checkDisabledSites() {
+  for (StringRef text : options.disabled) {
+    auto [kind, node] = text.split('@');
+    if (!text.contains('@') || node == "*" ||
+        !llvm::is_contained(siteKinds(), kind))
+      continue;
+    bool found = llvm::any_of(report.sites, [&](const SiteReport &site) {
+      return site.kind == kind &&
+             (site.node == node || llvm::is_contained(site.nodes, node));
+    });
+    if (found)
+      continue;
+    llvm::errs() << options.input << ": --disable-fusion=" << text
+                 << " names no site of the model; --explain lists them\n";
+    return false;
+  }
+  return true;
+}
+
 ExitCode Driver::conclude() {
+  if (!checkDisabledSites())
+    return kInputFault;
   // Standard output may be taken by what is compiled.
   raw_ostream &os = options.output == "-" ? llvm::errs() : llvm::outs();
   if (options.explain == ExplainForm::Text)

@@ -39,6 +39,7 @@ private:
   ExitCode emitHostText();
   ExitCode emitArtifact();
   ExitCode printModule();
+  bool checkDisabledSites();
   /// Prints the report and checks --expect.
   ExitCode conclude();
 

@@ -21,6 +21,8 @@ int fusionCompileMain(int argc, char **argv) {
   fusion::registerHostCodegenDialects(registry);
   mlir::MLIRContext context(registry);
   context.loadAllAvailableDialects();
+  // A message names the node; a dump of the whole function helps nobody.
+  context.printOpOnDiagnostic(false);
   DiagnosticPrinter printer(context, options->input);
   return Driver(*options, context).run();
 }
