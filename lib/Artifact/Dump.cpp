@@ -87,14 +87,20 @@ private:
       std::string what = std::string("  ") +
                          targets[static_cast<unsigned>(c.target)] + " image " +
                          std::to_string(c.image);
-      if (c.target == KernelCode::Target::Sm90a)
-        what += " " + c.symbol + " registers " + std::to_string(c.registers) +
-                " shared " + std::to_string(c.sharedBytes) + " spills " +
-                std::to_string(c.spillBytes) + " threads " +
-                std::to_string(c.threads);
-      else
+      if (c.target != KernelCode::Target::Sm90a)
         what += " entry " + std::to_string(c.entry);
+      else
+        what += " workspace " + c.workspaceBytes.str() + " counters " +
+                std::to_string(c.counterBytes);
       line(what);
+      for (const CardStage &stage : c.stages)
+        line("    " + stage.symbol + " grid " + stage.grid.str() + " threads " +
+             std::to_string(stage.threads) + " cluster " +
+             std::to_string(stage.cluster) + " registers " +
+             std::to_string(stage.registers) + " shared " +
+             std::to_string(stage.sharedBytes + stage.staticSharedBytes) +
+             " spills " + std::to_string(stage.spillBytes) + " tensor maps " +
+             std::to_string(stage.maps.size()));
     }
   }
   std::string buffer(const LaunchArg &arg) const {

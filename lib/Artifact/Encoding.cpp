@@ -252,9 +252,19 @@ void field(A &a, Weight &w) {
   fields(a, w.name, w.type, w.shape, w.layout, w.offset, w.bytes);
 }
 template <typename A>
+void field(A &a, TensorMap &m) {
+  fields(a, m.argument, m.type, m.byteOffset, m.dims, m.strides, m.box,
+         m.swizzle);
+}
+template <typename A>
+void field(A &a, CardStage &s) {
+  fields(a, s.symbol, s.threads, s.cluster, s.sharedBytes, s.grid, s.maps,
+         s.registers, s.staticSharedBytes, s.spillBytes);
+}
+template <typename A>
 void field(A &a, KernelCode &c) {
-  fields(a, c.target, c.image, c.entry, c.symbol, c.registers, c.sharedBytes,
-         c.spillBytes, c.threads);
+  fields(a, c.target, c.image, c.entry, c.stages, c.workspaceBytes,
+         c.counterBytes);
 }
 template <typename A>
 void field(A &a, Kernel &k) {

@@ -119,7 +119,23 @@ private:
         if (problem.empty() && c.target != KernelCode::Target::Sm90a)
           require(c.entry < model.images[c.image].bytes,
                   "kernel '" + k.name + "' starts outside its image");
+        if (c.target == KernelCode::Target::Sm90a)
+          require(!c.stages.empty(), "kernel '" + k.name + "' has no stage");
+        for (const CardStage &s : c.stages)
+          checkStage(s, "kernel '" + k.name + "', function '" + s.symbol + "'");
       }
+  }
+  void checkStage(const CardStage &s, const std::string &where) {
+    require(s.threads >= 1 && s.threads <= 1024 && s.cluster >= 1 &&
+                s.cluster <= 16 && s.sharedBytes <= 232448,
+            where + " has an impossible launch");
+    for (const TensorMap &m : s.maps)
+      require(!m.dims.empty() && m.dims.size() <= 5 &&
+                  m.strides.size() + 1 == m.dims.size() &&
+                  m.box.size() == m.dims.size() &&
+                  (m.swizzle == 0 || m.swizzle == 32 || m.swizzle == 64 ||
+                   m.swizzle == 128),
+              where + " has an impossible tensor map");
   }
   size_t countOf(const Program &p, BufferRef::Kind kind) const {
     switch (kind) {

@@ -18,9 +18,18 @@ std::string fuse::defaultKind(const Candidate &c, const Form &form) {
 namespace {
 class Emitter {
 public:
-  Emitter(func::FuncOp func, bool strict)
+  Emitter(func::FuncOp func, EmitOptions options)
       : block(func.getBody().front()), end(block.getTerminator()), builder(end),
-        strict(strict) {}
+        strict(options.strict) {
+    auto bucket =
+        func->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
+    if (!options.withRows || !bucket)
+      return;
+    auto min = bucket.getAs<IntegerAttr>("min"),
+         max = bucket.getAs<IntegerAttr>("max");
+    rows = builder.getDenseI64ArrayAttr(
+        {min ? min.getInt() : 1, max ? max.getInt() : INT64_MAX});
+  }
 
   void hoistConstants() {
     Operation *last = nullptr;
@@ -56,6 +65,8 @@ private:
     NamedAttrList params;
     if (strict)
       params.append("numerics", builder.getStringAttr("strict"));
+    if (rows && (family == Family::Matmul || family == Family::Attention))
+      params.append("rows", rows);
     return KernelConfigAttr::get(builder.getContext(),
                                  builder.getStringAttr(stringify(family)),
                                  params.getDictionary(builder.getContext()));
@@ -117,12 +128,13 @@ private:
   Operation *end;
   OpBuilder builder;
   bool strict;
+  DenseI64ArrayAttr rows; ///< of the bucket, where groups are to carry them
 };
 } // namespace
 
 void fuse::emitGroups(func::FuncOp func, ArrayRef<GroupPlan> plans,
-                      bool strict) {
-  Emitter emitter(func, strict);
+                      EmitOptions options) {
+  Emitter emitter(func, options);
   emitter.hoistConstants();
   for (const GroupPlan &plan : plans)
     emitter.emit(plan);

@@ -19,10 +19,19 @@ struct GroupPlan {
 /// What a group of this form is called where no site names it.
 std::string defaultKind(const Candidate &candidate, const Form &form);
 
+/// What every group's kernel is told.
+struct EmitOptions {
+  /// The code generators are to round as the model does.
+  bool strict = false;
+  /// Products and attention carry the token rows of their bucket (`rows`), so
+  /// that a kernel can be chosen for them.
+  bool withRows = false;
+};
+
 /// Rewrites a function whose ops are the plans' ops (in topological order) and
-/// constants. `strict` asks the code generators to round as the model does.
+/// constants.
 void emitGroups(mlir::func::FuncOp func, llvm::ArrayRef<GroupPlan> plans,
-                bool strict);
+                EmitOptions options);
 
 } // namespace fusion::fuse
 

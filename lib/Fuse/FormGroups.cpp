@@ -156,7 +156,7 @@ void FormGroupsPass::form(func::FuncOp func) {
     plans.push_back(std::move(plan));
   }
   totals(grouping, plans);
-  emitGroups(func, plans, numerics == "strict");
+  emitGroups(func, plans, {numerics == "strict", !described->isHost()});
 }
 
 //===----------------------------------------------------------------------===//

@@ -23,7 +23,7 @@ struct GroupPerNodePass final
   void runOnOperation() override {
     for (auto func : getOperation().getOps<func::FuncOp>())
       if (!func.isDeclaration())
-        emitGroups(func, plan(func), /*strict=*/false);
+        emitGroups(func, plan(func), {});
   }
 
   /// Runs of neighbouring ops of one node; an op of another node in between

@@ -91,6 +91,18 @@ SymExpr ceilDiv(const SymExpr &a, int64_t b) {
   return *SymExpr::floorDiv(a + SymExpr(b - 1), SymExpr(b));
 }
 
+/// The next function of the kernel.
+void addStage(CardLaunch &launch, KernelOp kernel, unsigned threads,
+              SymExpr grid) {
+  artifact::CardStage stage;
+  stage.symbol = kernel.getSymName().str();
+  if (!launch.stages.empty())
+    stage.symbol += "_" + std::to_string(launch.stages.size());
+  stage.threads = threads;
+  stage.grid = std::move(grid);
+  launch.stages.push_back(std::move(stage));
+}
+
 CardLaunch rowReduction(KernelOp kernel, RowSpace space) {
   CardLaunch launch;
   launch.family = CardLaunch::Family::RowReduction;
@@ -104,8 +116,8 @@ CardLaunch rowReduction(KernelOp kernel, RowSpace space) {
   launch.threadsPerRow = ladder.threadsPerRow;
   launch.rowsPerBlock = ladder.rowsPerBlock;
   launch.chunks = ladder.chunks;
-  launch.threads = ladder.threadsPerRow * ladder.rowsPerBlock;
-  launch.grid = ceilDiv(space.rows, ladder.rowsPerBlock);
+  addStage(launch, kernel, ladder.threadsPerRow * ladder.rowsPerBlock,
+           ceilDiv(space.rows, ladder.rowsPerBlock));
   launch.space = std::move(space);
   return launch;
 }
@@ -125,8 +137,9 @@ CardLaunch pointwise(KernelOp kernel) {
   for (const SymExpr &d : shape)
     inner = d;
   launch.vector = vectorWidth(inner, smallestElement(kernel, elements));
-  launch.threads = 256;
-  launch.grid = ceilDiv(elements, int64_t(launch.threads) * launch.vector);
+  constexpr int64_t kThreads = 256;
+  addStage(launch, kernel, kThreads,
+           ceilDiv(elements, kThreads * launch.vector));
   return launch;
 }
 

@@ -96,15 +96,49 @@ struct Weight {
   uint64_t offset = 0, bytes = 0; ///< within the weight section, 64-aligned
 };
 
+/// A tensor map (cuTensorMapEncodeTiled) that a card function takes by value.
+/// Sizes are over the kernel's own symbols d0, d1, ...; innermost axis first.
+struct TensorMap {
+  /// Operands first, then results, then (one past the last) the workspace.
+  uint32_t argument = 0;
+  DType type = DType::BF16;
+  SymExpr byteOffset;           ///< of the first element within the argument
+  std::vector<SymExpr> dims;    ///< elements; one to five
+  std::vector<SymExpr> strides; ///< bytes between elements of axes 1, 2, ...
+  std::vector<uint32_t> box;    ///< elements of a tile
+  uint32_t swizzle = 0;         ///< bytes: 0, 32, 64 or 128
+};
+
+/// One launch on the card; a kernel is one or several, in order.
+///
+/// Parameters of the function: pointers to device memory (operands, results,
+/// the workspace when there is one, the counters when there are any, the
+/// sizes), then its tensor maps by value. The sizes are int64: d0, d1, ...,
+/// then the number of the session's run (from 1, growing by 1), then the device
+/// address of an int32 that a kernel may set to a HostABI status code.
+struct CardStage {
+  std::string symbol; ///< of the function in the cubin
+  uint32_t threads = 128, cluster = 1;
+  uint32_t sharedBytes = 0; ///< dynamic shared memory
+  SymExpr grid = 1;         ///< blocks along x; a multiple of `cluster`
+  std::vector<TensorMap> maps;
+  // What the assembler said.
+  uint32_t registers = 0, staticSharedBytes = 0, spillBytes = 0;
+};
+
 /// Code of one kernel for one target.
 struct KernelCode {
   enum class Target : uint8_t { HostV3, HostV4, Sm90a };
   Target target = Target::HostV3;
   uint32_t image = 0; ///< index into Model::images
   uint64_t entry = 0; ///< host: offset of the function within the image
-  std::string symbol; ///< card: name of the function in the cubin
-  uint32_t registers = 0, sharedBytes = 0, spillBytes = 0; ///< card
-  uint32_t threads = 0; ///< card: threads a block
+  std::vector<CardStage> stages; ///< card
+  /// Card: scratch that launches share one after another; its contents are
+  /// arbitrary at first. Written only after the wait for the previous launch.
+  SymExpr workspaceBytes;
+  /// Card: memory of each launch's own, zero when the session starts and kept
+  /// from run to run.
+  uint32_t counterBytes = 0;
 };
 
 struct Kernel {

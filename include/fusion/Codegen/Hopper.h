@@ -34,8 +34,8 @@ struct HopperKernel {
   std::string skipped; ///< why there is no code for the card; empty: there is
   std::string ptx;
   std::vector<uint8_t> cubin; ///< empty when not assembled
+  /// With what ptxas said of each stage, once assembled.
   kernels::CardLaunch launch;
-  unsigned registers = 0, sharedBytes = 0, spillBytes = 0;
   /// The row is read again for each reduction because keeping it in registers
   /// would have spilled.
   bool reread = false;

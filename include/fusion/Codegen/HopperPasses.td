@@ -22,8 +22,8 @@ def GenerateHopper : Pass<"fusion-generate-hopper", "::mlir::ModuleOp"> {
 def AssembleHopper : Pass<"fusion-assemble-hopper", "::mlir::ModuleOp"> {
   let summary = "Compile each fusion.kernel to PTX and cubin files";
   let description = [{
-    Writes `NAME.ptx`, `NAME.cubin` and `kernels.txt` (a line a kernel: name,
-    threads a block, registers, shared bytes, grid) into `directory`.
+    Writes `NAME.ptx`, `NAME.cubin` and `kernels.txt` (a line a function: name,
+    threads a block, registers, dynamic shared bytes, grid) into `directory`.
   }];
   let options = [
     Option<"directory", "directory", "std::string", "\".\"", "Where the files go">,

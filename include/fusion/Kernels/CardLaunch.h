@@ -4,15 +4,13 @@
 // kernel's body and configuration, shared by Plan and Link (which write them
 // into the launch) and Codegen/Hopper (whose code relies on them).
 //
-// A kernel's parameters are pointers to device memory, 64 bits each, in this
-// order: its operands, its results, and an array of int64 with the values of
-// its sizes d0, d1, ... (always there, also when there are none). The sizes
-// are read when the kernel runs, so that one captured graph serves every
-// length: a launch takes its grid from upper bounds, the kernel itself finds
-// out what is left to do. Results do not overlap operands. Buffers are as on
-// the host (HostABI.h): row-major, dense by storage shape, i1 in bytes,
-// sub-byte elements packed; any alignment of the element is accepted, 16
-// bytes are fast.
+// A kernel is one or several functions, launched in order: artifact::CardStage
+// says what their parameters are. The sizes are read when the kernel runs, so
+// that one captured graph serves every length: a launch takes its grid from
+// upper bounds, the kernel itself finds out what is left to do. Results do not
+// overlap operands. Buffers are as on the host (HostABI.h): row-major, dense by
+// storage shape, i1 in bytes, sub-byte elements packed; any alignment of the
+// element is accepted, 16 bytes are fast.
 //
 // Parameters of #fusion.config that this target reads:
 //   programmatic : unit            the launch may overlap its predecessor; the
@@ -20,12 +18,15 @@
 //                                  kernel writes (griddepcontrol)
 //   step_invariant : array<i64>    operands that no kernel of the program
 //                                  writes; they are loaded before the wait
+//   rows : array<i64: min, max>    token rows (M) of the bucket that the kernel
+//                                  is for, bounds included; absent: any
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FUSION_KERNELS_CARDLAUNCH_H
 #define FUSION_KERNELS_CARDLAUNCH_H
 
+#include "fusion/Artifact/Model.h"
 #include "fusion/Dialect/Fusion/FusionOps.h"
 
 namespace fusion::kernels {
@@ -47,9 +48,13 @@ struct CardLaunch {
   Family family = Family::Unsupported;
   std::string reason; ///< why unsupported, lower case
 
-  unsigned threads = 128; ///< of a block
-  SymExpr grid = 1;       ///< blocks, along x
-  unsigned vector = 1;    ///< elements that a thread handles at once
+  /// In order; the symbol of stage i is the kernel's name, and for i > 0 the
+  /// name, an underscore and i. Registers and spills are not known yet.
+  std::vector<artifact::CardStage> stages;
+  SymExpr workspaceBytes = 0;
+  unsigned counterBytes = 0;
+
+  unsigned vector = 1; ///< elements that a thread handles at once
 
   // Row reductions.
   RowSpace space;

@@ -74,9 +74,15 @@ LogicalResult Compiler::accept(KernelOp op, HopperKernel &kernel) {
   if (!result.error.empty())
     return op.emitError("kernel @") << kernel.name << ": " << result.error;
   kernel.cubin = result.cubin;
-  kernel.registers = result.registers;
-  kernel.sharedBytes = result.sharedBytes;
-  kernel.spillBytes = result.spillBytes;
+  for (artifact::CardStage &stage : kernel.launch.stages) {
+    auto it = result.functions.find(stage.symbol);
+    if (it == result.functions.end())
+      return op.emitError("kernel @") << kernel.name << ": ptxas says nothing "
+                                      << "of function " << stage.symbol;
+    stage.registers = it->second.registers;
+    stage.staticSharedBytes = it->second.sharedBytes;
+    stage.spillBytes = it->second.spillBytes;
+  }
   return success();
 }
 
@@ -138,11 +144,9 @@ fusion::toImages(const std::vector<HopperKernel> &kernels) {
     image.bytes = kernel.cubin;
     artifact::KernelCode code;
     code.target = image.target;
-    code.symbol = kernel.name;
-    code.registers = kernel.registers;
-    code.sharedBytes = kernel.sharedBytes;
-    code.spillBytes = kernel.spillBytes;
-    code.threads = kernel.launch.threads;
+    code.stages = kernel.launch.stages;
+    code.workspaceBytes = kernel.launch.workspaceBytes;
+    code.counterBytes = kernel.launch.counterBytes;
     image.kernels[kernel.name] = code;
     image.assembly[kernel.name] = kernel.ptx;
     images.push_back(std::move(image));

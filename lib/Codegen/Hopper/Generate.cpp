@@ -11,6 +11,17 @@ using namespace fusion;
 using namespace fusion::hopper;
 using kernels::CardLaunch;
 
+static void build(KernelFunction &f, bool reread) {
+  switch (f.launch.family) {
+  case CardLaunch::Family::RowReduction:
+    return buildRowReduction(f, reread);
+  case CardLaunch::Family::Pointwise:
+    return buildPointwise(f);
+  case CardLaunch::Family::Unsupported:
+    return f.fail(f.launch.reason);
+  }
+}
+
 gpu::GPUModuleOp fusion::generateHopperKernel(KernelOp kernel, ModuleOp module,
                                               bool strict, bool reread,
                                               std::string &reason) {
@@ -28,15 +39,16 @@ gpu::GPUModuleOp fusion::generateHopperKernel(KernelOp kernel, ModuleOp module,
           reason = diagnostic.str();
         return success();
       });
-  KernelFunction f(kernel, launch, module, strict);
-  if (launch.family == CardLaunch::Family::RowReduction)
-    buildRowReduction(f, reread);
-  else
-    buildPointwise(f);
-  if (!f.group().failed() && f.failure.empty())
-    return f.module;
-  if (reason.empty())
-    reason = f.failure;
-  f.module.erase();
-  return nullptr;
+  gpu::GPUModuleOp code = createKernelModule(kernel, module);
+  for (unsigned stage = 0; stage < launch.stages.size(); ++stage) {
+    KernelFunction f(kernel, launch, stage, code, strict);
+    build(f, reread);
+    if (!f.group().failed() && f.failure.empty())
+      continue;
+    if (reason.empty())
+      reason = f.failure;
+    code.erase();
+    return nullptr;
+  }
+  return code;
 }

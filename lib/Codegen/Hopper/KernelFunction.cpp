@@ -176,7 +176,7 @@ Value CardTarget::elementary(BodyEmitter &emitter, Operation *op, Value x) {
 // KernelFunction
 //===----------------------------------------------------------------------===//
 
-static gpu::GPUModuleOp createModule(KernelOp kernel, ModuleOp parent) {
+gpu::GPUModuleOp hopper::createKernelModule(KernelOp kernel, ModuleOp parent) {
   OpBuilder b(parent.getContext());
   b.setInsertionPointToEnd(parent.getBody());
   Attribute target = NVVM::NVVMTargetAttr::get(
@@ -186,41 +186,74 @@ static gpu::GPUModuleOp createModule(KernelOp kernel, ModuleOp parent) {
                                   b.getArrayAttr(target));
 }
 
+/// The function of a stage; its parameters as artifact::CardStage has them.
+static LLVM::LLVMFuncOp createFunction(ImplicitLocOpBuilder &b,
+                                       const artifact::CardStage &stage,
+                                       unsigned pointers) {
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
+  SmallVector<Type> types(pointers, pointer);
+  types.append(stage.maps.size(), LLVM::LLVMPointerType::get(b.getContext()));
+  auto func = LLVM::LLVMFuncOp::create(
+      b, stage.symbol,
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                  types));
+  func->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
+                b.getDenseI32ArrayAttr({int32_t(stage.threads), 1, 1}));
+  // Without it ptxas spills rather than give up a second block of this size.
+  if (stage.threads >= 512 || stage.sharedBytes > 116 * 1024)
+    func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                  b.getI32IntegerAttr(1));
+  if (stage.cluster > 1)
+    func->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
+                  b.getDenseI32ArrayAttr({int32_t(stage.cluster), 1, 1}));
+  for (unsigned i = 0; i < pointers; ++i)
+    func.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
+                    b.getUnitAttr());
+  for (unsigned i = pointers; i < types.size(); ++i) {
+    func.setArgAttr(
+        i, LLVM::LLVMDialect::getByValAttrName(),
+        TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), 128)));
+    func.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
+                    b.getI64IntegerAttr(64));
+    func.setArgAttr(i, NVVM::NVVMDialect::getGridConstantAttrName(),
+                    b.getUnitAttr());
+  }
+  return func;
+}
+
 KernelFunction::KernelFunction(KernelOp kernel,
                                const kernels::CardLaunch &launch,
-                               ModuleOp parent, bool strict)
-    : kernel(kernel), launch(launch), module(createModule(kernel, parent)),
-      builder(kernel.getLoc(), parent.getContext()), k(builder, module) {
+                               unsigned stage, gpu::GPUModuleOp module,
+                               bool strict)
+    : kernel(kernel), launch(launch), stage(launch.stages[stage]),
+      module(module), builder(kernel.getLoc(), module.getContext()),
+      k(builder, module) {
   ImplicitLocOpBuilder &b = builder;
   unsigned count =
       kernel.getBlock()->getNumArguments() + kernel.getYield().getNumOperands();
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
-  auto type =
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                  SmallVector<Type>(count + 1, pointer));
+  bool hasWorkspace = launch.workspaceBytes.asConstant() != 0;
+  unsigned pointers = count + hasWorkspace + (launch.counterBytes != 0) + 1;
   b.setInsertionPointToEnd(module.getBody());
-  auto func = LLVM::LLVMFuncOp::create(b, kernel.getSymName(), type);
-  func->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
-                b.getDenseI32ArrayAttr({int32_t(launch.threads), 1, 1}));
-  // Without it ptxas spills rather than give up a second block of this size.
-  if (launch.threads >= 512)
-    func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
-                  b.getI32IntegerAttr(1));
-  for (unsigned i = 0; i <= count; ++i)
-    func.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
-                    b.getUnitAttr());
+  LLVM::LLVMFuncOp func = createFunction(b, this->stage, pointers);
   Block *entry = func.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   LLVM::ReturnOp::create(b, ValueRange());
   b.setInsertionPointToStart(entry);
 
   target = std::make_unique<CardTarget>(k, kernel);
+  auto argument = entry->args_begin();
   for (unsigned i = 0; i < count; ++i)
-    target->pointers.push_back(k.wrap(entry->getArgument(i)));
-  Val sizes = k.wrap(entry->getArgument(count));
+    target->pointers.push_back(k.wrap(*argument++));
+  if (hasWorkspace)
+    workspace = k.wrap(*argument++);
+  if (launch.counterBytes)
+    counters = k.wrap(*argument++);
+  sizes = k.wrap(*argument++);
+  for (; argument != entry->args_end(); ++argument)
+    maps.push_back(k.wrap(*argument));
   index = std::make_unique<IndexBuilder>(
-      b, kernel.getLoc(), [this, sizes](unsigned number) {
+      b, kernel.getLoc(), [this](unsigned number) {
         return Value(k.toIndex(
             k.load(sizes, k.i64(number), builder.getI64Type(), {8, true})));
       });

@@ -53,10 +53,14 @@ private:
   bool readOnly; ///< no other kernel can be writing the operands
 };
 
-/// What a template writes into.
+/// The gpu.module that holds the functions of a kernel, at the end of `parent`.
+mlir::gpu::GPUModuleOp createKernelModule(KernelOp kernel,
+                                          mlir::ModuleOp parent);
+
+/// What a template writes into: the function of one stage of a kernel.
 struct KernelFunction {
   KernelFunction(KernelOp kernel, const kernels::CardLaunch &launch,
-                 mlir::ModuleOp module, bool strict);
+                 unsigned stage, mlir::gpu::GPUModuleOp module, bool strict);
   ~KernelFunction();
   KernelFunction(const KernelFunction &) = delete;
 
@@ -74,15 +78,20 @@ struct KernelFunction {
   std::string failure; ///< empty: none
   KernelOp kernel;
   const kernels::CardLaunch &launch;
+  const artifact::CardStage &stage;
   mlir::gpu::GPUModuleOp module;
   mlir::ImplicitLocOpBuilder builder;
   KernelBuilder k;
   std::unique_ptr<CardTarget> target;
+  Val workspace, counters; ///< where the launch has them
+  Val sizes;               ///< d0, d1, ..., the run, the status word's address
+  llvm::SmallVector<Val> maps; ///< pointers to the tensor maps
   std::unique_ptr<codegen::IndexBuilder> index;
   std::unique_ptr<codegen::BodyEmitter> emitter;
 };
 
-// The templates, one file each.
+// The templates, one file each. A template of several stages is called once
+// for each, with `f.stage` set.
 void buildRowReduction(KernelFunction &f, bool reread);
 void buildPointwise(KernelFunction &f);
 

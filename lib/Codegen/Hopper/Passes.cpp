@@ -128,8 +128,9 @@ struct AssembleHopperPass
       if (assemble &&
           failed(writeFile(module, directory, k.name + ".cubin", cubin)))
         return failure();
-      lines << k.name << ' ' << k.launch.threads << ' ' << k.registers << ' '
-            << k.sharedBytes << ' ' << k.launch.grid.str() << '\n';
+      for (const artifact::CardStage &stage : k.launch.stages)
+        lines << stage.symbol << ' ' << stage.threads << ' ' << stage.registers
+              << ' ' << stage.sharedBytes << ' ' << stage.grid.str() << '\n';
     }
     return writeFile(module, directory, "kernels.txt", list);
   }

@@ -95,7 +95,7 @@ void PointwiseTemplate::build() {
   for (Value value : provided)
     provideFlat(value);
 
-  int64_t perBlock = int64_t(f.launch.threads) * vector;
+  int64_t perBlock = int64_t(f.launch.stages[0].threads) * vector;
   Val begin =
       k.toIndex(k.block()) * perBlock + k.toIndex(k.thread()) * int64_t(vector);
   // As many turns as the grid leaves: one when it was made for these sizes.

@@ -61,25 +61,31 @@ static unsigned number(llvm::StringRef text, llvm::StringRef pattern) {
 }
 
 void hopper::parseReport(const std::string &report, Assembled &result) {
-  llvm::SmallVector<llvm::StringRef> lines;
+  llvm::SmallVector<llvm::StringRef> lines, groups;
   llvm::StringRef(report).split(lines, '\n');
+  auto raise = [](unsigned &value, unsigned found) {
+    value = std::max(value, found);
+  };
+  FunctionReport *f = &result.functions[""];
   for (llvm::StringRef line : lines) {
-    result.registers =
-        std::max(result.registers, number(line, "Used ([0-9]+) registers"));
-    result.sharedBytes =
-        std::max(result.sharedBytes, number(line, "([0-9]+) bytes smem"));
-    result.stackBytes =
-        std::max(result.stackBytes, number(line, "([0-9]+) bytes stack frame"));
-    result.spillBytes = std::max({result.spillBytes,
-                                  number(line, "([0-9]+) bytes spill stores"),
-                                  number(line, "([0-9]+) bytes spill loads")});
+    if (llvm::Regex("(Compiling entry function|Function properties for) "
+                    "'?([A-Za-z_.$0-9]+)")
+            .match(line, &groups))
+      f = &result.functions[groups[2].str()];
+    raise(f->registers, number(line, "Used ([0-9]+) registers"));
+    raise(f->sharedBytes, number(line, "([0-9]+) bytes smem"));
+    raise(f->stackBytes, number(line, "([0-9]+) bytes stack frame"));
+    raise(f->spillBytes, number(line, "([0-9]+) bytes spill stores"));
+    raise(f->spillBytes, number(line, "([0-9]+) bytes spill loads"));
     if (llvm::Regex("C75(08|1[0-9])").match(line) && result.error.empty())
       result.error = ("ptxas: " + line.trim()).str();
   }
-  if (result.error.empty() && result.spilled())
-    result.error = "kernel spills: " + std::to_string(result.spillBytes) +
-                   " bytes, stack frame " + std::to_string(result.stackBytes) +
-                   " bytes, " + std::to_string(result.registers) + " registers";
+  for (const auto &[name, function] : result.functions)
+    if (result.error.empty() && function.spilled())
+      result.error = "kernel spills: " + std::to_string(function.spillBytes) +
+                     " bytes, stack frame " +
+                     std::to_string(function.stackBytes) + " bytes, " +
+                     std::to_string(function.registers) + " registers";
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,20 @@ mlir::LogicalResult lowerToLLVM(mlir::gpu::GPUModuleOp module);
 /// The PTX of a module in the llvm dialect; it reports errors itself.
 mlir::FailureOr<std::string> translateToPTX(mlir::gpu::GPUModuleOp module);
 
-/// What ptxas made of one kernel, and what it said.
+/// What ptxas said of one function.
+struct FunctionReport {
+  unsigned registers = 0, sharedBytes = 0, spillBytes = 0, stackBytes = 0;
+  bool spilled() const { return spillBytes || stackBytes; }
+};
+
+/// What ptxas made of one kernel.
 struct Assembled {
   std::vector<uint8_t> cubin;
-  unsigned registers = 0, sharedBytes = 0, spillBytes = 0, stackBytes = 0;
+  std::map<std::string, FunctionReport> functions; ///< by name
   std::string error; ///< empty when the kernel is fit for use
-  bool spilled() const { return spillBytes || stackBytes; }
+  bool spilled() const {
+    return llvm::any_of(functions, [](auto &f) { return f.second.spilled(); });
+  }
 };
 
 /// Path of ptxas: `given`, else on PATH, in /usr/local/cuda/bin, or in the
@@ -30,8 +39,9 @@ struct Assembled {
 /// none.
 std::string findPtxas(const std::string &given);
 
-/// Runs ptxas on PTX that holds one kernel. Thread-safe. Spills, a stack
-/// frame, and wgmma instructions that ptxas serialised are errors.
+/// Runs ptxas on PTX that holds the functions of one kernel. Thread-safe.
+/// Spills, a stack frame, and wgmma instructions that ptxas serialised are
+/// errors.
 Assembled assemble(const std::string &ptxas, const std::string &ptx);
 
 /// Reads ptxas' report into `result`.

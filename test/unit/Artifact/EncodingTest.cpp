@@ -36,7 +36,9 @@ TEST(Encoding, RoundTrip) {
   EXPECT_EQ(CacheHint::EvictFirst, l.args[0].hint);
   EXPECT_EQ(Invariance::All, l.args[0].invariance);
   EXPECT_TRUE(l.programmatic);
-  EXPECT_EQ(1024u, decoded->kernels[0].code[1].sharedBytes);
+  const CardStage &stage = decoded->kernels[0].code[1].stages.at(0);
+  EXPECT_EQ(65536u, stage.sharedBytes);
+  EXPECT_EQ(128u, stage.maps.at(0).swizzle);
 }
 
 TEST(Encoding, ExtremeNumbers) {

@@ -7,6 +7,20 @@
 
 namespace fusion::artifact {
 
+inline CardStage sampleStage() {
+  SymExpr rows = SymExpr::symbol("d0");
+  CardStage s;
+  s.symbol = "k0";
+  s.threads = 384;
+  s.cluster = 2;
+  s.sharedBytes = 65536;
+  s.grid = rows * 2;
+  s.maps = {{1, DType::BF16, 64, {128, rows}, {256}, {64, 32}, 128}};
+  s.registers = 32;
+  s.staticSharedBytes = 1024;
+  return s;
+}
+
 /// Two symbols, a state, two weights, one kernel for two targets, one program.
 inline Model sampleModel() {
   SymExpr seq = SymExpr::symbol("seq"), past = SymExpr::symbol("past");
@@ -25,8 +39,13 @@ inline Model sampleModel() {
   m.kernels = {{"k0",
                 "pointwise",
                 "tile=4",
-                {{KernelCode::Target::HostV3, 0, 16, "", 0, 0, 0, 0},
-                 {KernelCode::Target::Sm90a, 1, 0, "k0", 32, 1024, 0, 128}}}};
+                {{KernelCode::Target::HostV3, 0, 16, {}, 0, 0},
+                 {KernelCode::Target::Sm90a,
+                  1,
+                  0,
+                  {sampleStage()},
+                  SymExpr(64) * SymExpr::symbol("d0"),
+                  16}}}};
   m.images = {{KernelCode::Target::HostV3, 0, 0},
               {KernelCode::Target::Sm90a, 0, 0}};
   m.guards = {{seq, seq, "none"}};

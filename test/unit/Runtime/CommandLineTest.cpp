@@ -63,7 +63,7 @@ protected:
         {name,
          "test",
          "",
-         {{artifact::KernelCode::Target::HostV3, 0, entry, "", 0, 0, 0, 0}}});
+         {{artifact::KernelCode::Target::HostV3, 0, entry, {}, 0, 0}}});
     return static_cast<uint32_t>(m.model.kernels.size() - 1);
   }
   /// y = 2x for x of [n], under output names that clash as file names.

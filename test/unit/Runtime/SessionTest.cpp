@@ -369,8 +369,10 @@ TEST(Session, DevicesThatAreNotThere) {
   ASSERT_FALSE(cuda);
   expectFailure(cuda.status(), StatusCode::Unavailable, {"--device=cuda"});
   m.model.images[0].target = artifact::KernelCode::Target::Sm90a;
-  for (artifact::Kernel &k : m.model.kernels)
+  for (artifact::Kernel &k : m.model.kernels) {
     k.code[0].target = artifact::KernelCode::Target::Sm90a;
+    k.code[0].stages.resize(1);
+  }
   ASSERT_TRUE(m.write());
   auto host = LoadedModel::open(m.path());
   ASSERT_FALSE(host);

@@ -43,11 +43,11 @@ public:
     std::string code("\x48\xb8--------\xff\xe0\xcc\xcc\xcc\xcc", 16);
     auto address = reinterpret_cast<uint64_t>(function);
     memcpy(code.data() + 2, &address, sizeof address);
-    model.kernels.push_back({name,
-                             "test",
-                             "",
-                             {{artifact::KernelCode::Target::HostV3, 0,
-                               image.size(), "", 0, 0, 0, 0}}});
+    model.kernels.push_back(
+        {name,
+         "test",
+         "",
+         {{artifact::KernelCode::Target::HostV3, 0, image.size(), {}, 0, 0}}});
     image += code;
     return static_cast<uint32_t>(model.kernels.size() - 1);
   }
