@@ -37,7 +37,7 @@ def main():
     shutil.copy(SOURCE / "lib/Support/SymExpr.cpp", src)
     shutil.copy(SOURCE / "include/fusion/Support/SymExpr.h", src / "fusion/Support")
     shutil.copy(a.build / "bin/kernel-sweep", a.out)
-    shutil.copy(HERE / "run.sh", a.out)
+    shutil.copy(HERE / "kernel-sweep.sh", a.out / "run.sh")
     size = sum(f.stat().st_size for f in a.out.rglob("*") if f.is_file())
     print(f"{a.out}: {len(list(kernels.glob('*.cubin')))} kernels, {size / 1e6:.1f} MB; there: bash run.sh")
 

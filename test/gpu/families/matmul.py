@@ -1,0 +1,53 @@
+"""Products: every tail of M, N and K, one row to many, bias, activation and residual behind them, gates of two."""
+import numpy as np
+
+from frame import Case, Expected, Graph
+
+SHAPES = [(1, 64, 64), (1, 4096, 512), (1, 511, 257), (2, 256, 192), (3, 130, 66), (7, 1000, 96), (8, 256, 512), (16, 512, 320), (17, 129, 264),
+          (64, 640, 256), (65, 256, 256), (127, 130, 72), (128, 256, 128), (200, 384, 513), (256, 512, 256), (300, 1001, 130), (513, 640, 520)]
+
+
+def product(dtype, m, n, k, transposed=False, epilogue=""):
+    g = Graph(dtype, seed=m * 7 + n * 3 + k)
+    x = g.input("x", (m, k), dims=["rows", k])
+    w = g.weight("w", (n, k) if transposed else (k, n), scale=k ** -0.5)
+    right = g.node("Transpose", [w], perm=[1, 0]) if transposed else w
+    y = g.node("MatMul", [x, right])
+    matrix = g[w].T if transposed else g[w]
+    value, scale = g[x] @ matrix, np.abs(g[x]) @ np.abs(matrix)
+    if "bias" in epilogue:
+        b = g.weight("b", (n,))
+        y, value, scale = g.node("Add", [y, b]), value + g[b], scale + np.abs(g[b])
+    if "gelu" in epilogue:
+        from math import erf
+        y = g.node("Gelu", [y])
+        value = value * 0.5 * (1 + np.vectorize(erf)(value / 2 ** 0.5))
+    if "residual" in epilogue:
+        r = g.input("r", (m, n), dims=["rows", n])
+        y, value, scale = g.node("Add", [r, y]), value + g[r], scale + np.abs(g[r])
+    return g.case({g.output(y): Expected(value, scale=scale)})
+
+
+def gated(dtype, m, n, k):
+    g = Graph(dtype, seed=m + n + k)
+    x = g.input("x", (m, k), dims=["rows", k])
+    a, b = (g.weight(name, (k, n), scale=k ** -0.5) for name in ("gate", "up"))
+    gate, up = g.node("MatMul", [x, a]), g.node("MatMul", [x, b])
+    y = g.output(g.node("Mul", [g.node("Mul", [gate, g.node("Sigmoid", [gate])]), up]))
+    p, q = g[x] @ g[a], g[x] @ g[b]
+    size = lambda w: np.abs(g[x]) @ np.abs(g[w])
+    silu = p / (1 + np.exp(-p))
+    return g.case({y: Expected(silu * q, scale=size(a) * (np.abs(q) + 1) + size(b) * np.abs(silu))})
+
+
+def cases(sample):
+    for i, (m, n, k) in enumerate(SHAPES):
+        for j, dtype in enumerate(("bf16", "f16", "f32")):
+            if sample and (i + j) % 9:
+                continue
+            for transposed in (False, True):
+                yield Case(f"product_{dtype}_{m}x{n}x{k}" + "_t" * transposed, lambda a=(dtype, m, n, k, transposed): product(*a))
+        if not sample or i % 6 == 0:
+            for epilogue in ("bias", "bias_gelu", "residual"):
+                yield Case(f"{epilogue}_bf16_{m}x{n}x{k}", lambda a=("bf16", m, n, k, True, epilogue): product(*a))
+            yield Case(f"gated_bf16_{m}x{n}x{k}", lambda a=("bf16", m, n, k): gated(*a))

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Everything that is tested on a card, by one command; a message and exit code 0 where there is none.
+
+    run.py [--bin build/dev/bin] [--only kernels,families,models,text,sanitizer] [--family matmul,attention] [--case REGEX]
+           [--models DIR] [--text MODEL.onnx=PROMPTS.json ...] [--sample] [--assemble] [--device host] [--jobs N]
+
+kernels    single kernels from their cubins (kernel-sweep): poisoned results, guard zones, aligned and unaligned rows
+families   sweeps of families/*.py: small graphs of one family against fp64, each run twice, bit for bit
+models     exported models NAME.onnx with NAME.npz, NAME.1.npz (keys in:<input>, out:<output>), fused and unfused
+text       greedy text with the cache inside the session, token by token against a reference
+sanitizer  compute-sanitizer over a few cases of each family
+
+--assemble only compiles (for a machine without a card); --device host runs the same on the processor. The last line says
+`N passed, N failed`.
+"""
+import argparse
+import concurrent.futures as cf
+import ctypes
+import importlib
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+
+import frame  # noqa: E402
+from fusion.testing import file_name, load_npy  # noqa: E402
+
+SECTIONS = ("kernels", "families", "models", "text", "sanitizer")
+OPTIONS = None  # of the command line, inherited by worker processes
+CASES = []
+
+
+def find_card():
+    """None, or why no card of compute capability 9.0 can be used."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA driver"
+    count, major = ctypes.c_int(), ctypes.c_int()
+    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
+        return "no CUDA device"
+    cuda.cuDeviceGetAttribute(ctypes.byref(major), 75, 0)
+    return None if major.value == 9 else f"a device of compute capability {major.value}.x"
+
+
+def call(*command, timeout=180, prefix=()):
+    """Runs a tool; RuntimeError with the end of what it said unless it ends with 0."""
+    command = [*prefix, *map(str, command)]
+    try:
+        p = subprocess.run(command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"no end within {timeout} s: {' '.join(command)[-200:]}")
+    if p.returncode:
+        raise RuntimeError(f"exit {p.returncode}: {' '.join(command)[-200:]}\n{(p.stderr + p.stdout)[-1500:]}")
+    return p.stdout
+
+
+def compile_model(model, artifact, *options):
+    target = "host" if OPTIONS.device == "host" else "sm_90a"
+    return call(OPTIONS.bin / "fusion-compile", model, "-o", artifact, f"--target={target}", *options)
+
+
+def run_model(artifact, feeds, folder, prefix=(), timeout=180):
+    """Runs an artifact; returns {file stem: array}."""
+    folder.mkdir()
+    arguments = []
+    for i, (name, array) in enumerate(feeds.items()):
+        np.save(folder / f"in{i}.npy", array)
+        arguments += ["--input", f"{name}={folder / f'in{i}.npy'}"]
+    (folder / "out").mkdir()
+    call(OPTIONS.bin / "fusion-run", artifact, f"--device={OPTIONS.device}", *arguments, "--output-dir", folder / "out", prefix=prefix, timeout=timeout)
+    return {f.stem: load_npy(f) for f in (folder / "out").glob("*.npy")}
+
+
+# Families
+
+def load_cases():
+    for path in sorted((HERE / "families").glob("*.py")):
+        if path.stem.startswith("_") or (OPTIONS.family and path.stem not in OPTIONS.family):
+            continue
+        for case in importlib.import_module(f"families.{path.stem}").cases(OPTIONS.sample):
+            case.name = f"{path.stem}/{case.name}"
+            if not OPTIONS.case or re.search(OPTIONS.case, case.name):
+                CASES.append(case)
+
+
+def check_case(index, prefix=(), timeout=180):
+    """(name, what is wrong or "", error in units of what is allowed)."""
+    case, worst = CASES[index], 0.0
+    tmp = pathlib.Path(tempfile.mkdtemp(dir=OPTIONS.tmp))
+    try:
+        built = case.build()
+        onnx.save(built.model, tmp / "m.onnx")
+        compile_model(tmp / "m.onnx", tmp / "m.fusion", *case.options)
+        if OPTIONS.assemble:
+            return case.name, "", worst
+        first = run_model(tmp / "m.fusion", built.feeds, tmp / "a", prefix, timeout)
+        problems = []
+        for name, expected in built.expected.items():
+            text, ratio = frame.check(first[file_name(name)], expected)
+            worst = max(worst, ratio)
+            if text:
+                problems.append(f"{name}: {text}")
+        if not prefix:
+            second = run_model(tmp / "m.fusion", built.feeds, tmp / "b")
+            problems += [f"{k}: two runs differ" for k, y in first.items() if y.tobytes() != second[k].tobytes()]
+        return case.name, "; ".join(problems), worst
+    except Exception as e:  # noqa: BLE001 - a case must not end the sweep
+        return case.name, f"{type(e).__name__}: {e}"[:1200], worst
+    finally:
+        shutil.rmtree(tmp, ignore_errors=True)
+
+
+def report(result, count):
+    name, problem, ratio = result
+    count[bool(problem)] += 1
+    if problem:
+        print(f"FAIL {name}: {problem}", flush=True)
+    elif OPTIONS.verbose:
+        print(f"ok   {name}" + (f" ({ratio:.2f} of what is allowed)" if ratio else ""), flush=True)
+
+
+def families(count):
+    load_cases()
+    with cf.ProcessPoolExecutor(OPTIONS.jobs, multiprocessing.get_context("fork")) as pool:
+        for result in pool.map(check_case, range(len(CASES))):
+            report(result, count)
+
+
+def sanitizer(count):
+    tool = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    if not tool or OPTIONS.device == "host":
+        print("sanitizer: skipped, no compute-sanitizer")
+        return
+    if not CASES:
+        load_cases()
+    chosen, seen = [], {}
+    for i, case in enumerate(CASES):  # the first cases of each family and kind, which are the smallest
+        kind = re.match(r"[^_]*_?[^_]*", case.name).group()
+        if seen.setdefault(kind, 0) < 2:
+            seen[kind] += 1
+            chosen.append(i)
+    for check in ("memcheck", "racecheck"):
+        prefix = (tool, f"--tool={check}", "--error-exitcode=9", "--print-limit=3")
+        for i in chosen:
+            name, problem, ratio = check_case(i, prefix, timeout=300)
+            report((f"{check} {name}", problem, ratio), count)
+
+
+# Other sections
+
+def kernels(count):
+    folder, program = OPTIONS.kernels, OPTIONS.bin / "kernel-sweep"
+    if OPTIONS.device == "host":
+        print("kernels: skipped, they need a card")
+        return
+    if not folder:
+        folder = OPTIONS.tmp / "kernels"
+        call(sys.executable, HERE / "sweep.py", "--out", folder, *["--sample"] * OPTIONS.sample)
+        call(OPTIONS.bin / "fusion-opt", folder / "sweep.mlir", f"--fusion-assemble-hopper=directory={folder}", "-o", "/dev/null", timeout=600)
+    if OPTIONS.assemble:
+        count[0] += 1
+        return
+    try:
+        out = call(program, folder, "--check-only", timeout=300)
+        print(out.strip().splitlines()[-1])
+        count[0] += 1
+    except RuntimeError as e:
+        report(("kernels", str(e), 0.0), count)
+
+
+def models(count):
+    import models as exported
+    if not OPTIONS.models:
+        print("models: skipped, no --models DIR")
+        return
+    paths = sorted(OPTIONS.models.glob("*.onnx"))
+    if OPTIONS.sample:
+        paths = paths[::8]
+    with cf.ThreadPoolExecutor(OPTIONS.jobs) as pool:
+        for result in pool.map(lambda path: exported.check(path, sys.modules[__name__]), paths):
+            report(result, count)
+
+
+def text(count):
+    import text as prompts
+    if not OPTIONS.text:
+        print("text: skipped, no --text MODEL.onnx=PROMPTS.json")
+    for pair in OPTIONS.text:
+        model, _, references = pair.rpartition("=")
+        for form in ("keep", "bf16"):
+            for result in prompts.check(model, references, form, sys.modules[__name__]):
+                report(result, count)
+
+
+def main():
+    global OPTIONS
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--bin", type=pathlib.Path, default=HERE.parents[1] / "build/dev/bin")
+    p.add_argument("--only", type=lambda s: s.split(","), default=list(SECTIONS))
+    p.add_argument("--family", type=lambda s: s.split(","))
+    p.add_argument("--case", help="regular expression on the names of cases")
+    p.add_argument("--models", type=pathlib.Path)
+    p.add_argument("--text", action="append", default=[], metavar="MODEL.onnx=PROMPTS.json")
+    p.add_argument("--kernels", type=pathlib.Path, help="folder of assembled kernels (default: assembled now)")
+    p.add_argument("--device", default="cuda", choices=("cuda", "host"))
+    p.add_argument("--sample", action="store_true", help="the cases of the normal test run only")
+    p.add_argument("--assemble", action="store_true", help="compile, run nothing")
+    p.add_argument("--jobs", type=int, default=min(8, os.cpu_count()))
+    p.add_argument("--verbose", action="store_true", help="name what passes")
+    OPTIONS = p.parse_args()
+    if unknown := set(OPTIONS.only) - set(SECTIONS):
+        p.error(f"unknown sections {sorted(unknown)}, expected {', '.join(SECTIONS)}")
+    missing = find_card() if OPTIONS.device == "cuda" and not OPTIONS.assemble else None
+    if missing:
+        print(f"skipped: {missing}")
+        return
+    OPTIONS.bin = OPTIONS.bin.resolve()
+    total = [0, 0]
+    with tempfile.TemporaryDirectory() as tmp:
+        OPTIONS.tmp = pathlib.Path(tmp)
+        for name in OPTIONS.only:
+            count, start = [0, 0], time.time()
+            if OPTIONS.assemble and name in ("text", "sanitizer"):
+                continue
+            globals()[name](count)
+            print(f"== {name}: {count[0]} passed, {count[1]} failed in {time.time() - start:.0f} s", flush=True)
+            total = [a + b for a, b in zip(total, count)]
+    print(f"{total[0]} passed, {total[1]} failed")
+    sys.exit(bool(total[1]))
+
+
+if __name__ == "__main__":
+    main()
