@@ -88,6 +88,39 @@ Val hopper::operator==(Val x, Val y) {
       arith::CmpIOp::create(k->builder(), arith::CmpIPredicate::eq, a, b));
 }
 
+Val hopper::operator<(Val a, int64_t b) { return a < like(a, b); }
+Val hopper::operator==(Val a, int64_t b) { return a == like(a, b); }
+
+Val hopper::operator!=(Val x, Val y) {
+  auto [a, b] = unify(x, y);
+  KernelBuilder *k = a.builder();
+  if (isFloat(a.type()))
+    return k->wrap(
+        arith::CmpFOp::create(k->builder(), arith::CmpFPredicate::UNE, a, b));
+  return k->wrap(
+      arith::CmpIOp::create(k->builder(), arith::CmpIPredicate::ne, a, b));
+}
+
+template <typename OpT>
+static Val bitwise(Val x, Val y) {
+  auto [a, b] = unify(x, y);
+  KernelBuilder *k = a.builder();
+  return k->wrap(OpT::create(k->builder(), Value(a), Value(b)));
+}
+
+Val hopper::operator&(Val a, Val b) { return bitwise<arith::AndIOp>(a, b); }
+Val hopper::operator|(Val a, Val b) { return bitwise<arith::OrIOp>(a, b); }
+Val hopper::operator^(Val a, Val b) { return bitwise<arith::XOrIOp>(a, b); }
+Val hopper::operator&(Val a, int64_t b) { return a & like(a, b); }
+Val hopper::operator|(Val a, int64_t b) { return b ? a | like(a, b) : a; }
+Val hopper::operator^(Val a, int64_t b) { return b ? a ^ like(a, b) : a; }
+Val hopper::operator<<(Val a, int64_t bits) {
+  return bits ? bitwise<arith::ShLIOp>(a, like(a, bits)) : a;
+}
+Val hopper::operator>>(Val a, int64_t bits) {
+  return bits ? bitwise<arith::ShRUIOp>(a, like(a, bits)) : a;
+}
+
 Val hopper::operator&&(Val a, Val b) {
   KernelBuilder *k = a.builder();
   return k->wrap(arith::AndIOp::create(k->builder(), Value(a), Value(b)));
@@ -137,6 +170,14 @@ Val KernelBuilder::toIndex(Val value) {
   if (value.type().isIndex())
     return value;
   return wrap(arith::IndexCastOp::create(b, b.getIndexType(), value));
+}
+
+Val KernelBuilder::toI32(Val value) {
+  if (value.type().isInteger(32))
+    return value;
+  if (value.type().isIndex())
+    return wrap(arith::IndexCastOp::create(b, b.getI32Type(), value));
+  return wrap(arith::TruncIOp::create(b, b.getI32Type(), value));
 }
 
 Val KernelBuilder::splat(Val value, unsigned lanes) {
@@ -301,6 +342,31 @@ Val KernelBuilder::shared(Type element, unsigned count) {
   }
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 3);
   return wrap(LLVM::AddressOfOp::create(b, pointer, name));
+}
+
+Val KernelBuilder::dynamicShared(unsigned offset) {
+  constexpr llvm::StringLiteral name = "dynamic_shared";
+  if (!SymbolTable::lookupSymbolIn(module, name)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&module->getRegion(0).front());
+    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0),
+                           /*isConstant=*/false, LLVM::Linkage::External, name,
+                           Attribute(), /*alignment=*/1024, /*addrSpace=*/3);
+  }
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 3);
+  return at(wrap(LLVM::AddressOfOp::create(b, pointer, name)), offset);
+}
+
+Val KernelBuilder::at(Val pointer, Val bytes) {
+  return wrap(LLVM::GEPOp::create(b, pointer.type(), b.getI8Type(), pointer,
+                                  LLVM::GEPArg(Value(bytes))));
+}
+
+Val KernelBuilder::at(Val pointer, int64_t bytes) {
+  if (bytes == 0)
+    return pointer;
+  return wrap(LLVM::GEPOp::create(b, pointer.type(), b.getI8Type(), pointer,
+                                  LLVM::GEPArg(int32_t(bytes))));
 }
 
 void KernelBuilder::barrier() { NVVM::Barrier0Op::create(b); }

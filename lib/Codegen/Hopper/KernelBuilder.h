@@ -44,7 +44,19 @@ Val operator*(Val a, int64_t b);
 Val operator/(Val a, int64_t b);
 Val operator%(Val a, int64_t b);
 Val operator<(Val a, Val b);
+Val operator<(Val a, int64_t b);
 Val operator==(Val a, Val b);
+Val operator==(Val a, int64_t b);
+Val operator!=(Val a, Val b);
+/// Bits of integers; shifts to the right are logical.
+Val operator&(Val a, Val b);
+Val operator|(Val a, Val b);
+Val operator^(Val a, Val b);
+Val operator&(Val a, int64_t b);
+Val operator|(Val a, int64_t b);
+Val operator^(Val a, int64_t b);
+Val operator<<(Val a, int64_t bits);
+Val operator>>(Val a, int64_t bits);
 Val operator&&(Val a, Val b);
 Val operator||(Val a, Val b);
 
@@ -74,6 +86,7 @@ public:
   Val constant(mlir::Type type, int64_t value);
   Val toI64(Val value);   ///< sign-extends or passes through
   Val toIndex(Val value); ///< to `index`
+  Val toI32(Val value);   ///< truncates or passes through
   Val splat(Val value, unsigned lanes);
   /// fp32 of a narrower float, and the other way, rounding to nearest even.
   Val extend(Val value);
@@ -101,6 +114,12 @@ public:
   void store(Val value, Val pointer, Val offset, Access access);
   /// Uninitialised shared memory, 16-byte aligned.
   Val shared(mlir::Type element, unsigned count);
+  /// The launch's dynamic shared memory from byte `offset` on; its start is
+  /// 1024-byte aligned.
+  Val dynamicShared(unsigned offset = 0);
+  /// `pointer`, so many bytes further.
+  Val at(Val pointer, Val bytes);
+  Val at(Val pointer, int64_t bytes);
   void barrier();
 
   // Programmatic dependent launch.
