@@ -387,8 +387,10 @@ Value BodyEmitter::unary(Operation *op, Value x) {
       .Case([&](SiluOp o) {
         Value scaled = m.mul(x, m.real(o.getAlpha().convertToFloat(), x));
         bool plain = o.getAlpha().convertToFloat() == 1.0f;
-        // x / (1 + e^-ax): one rounding less than x * sigmoid(ax).
-        return m.div(x, m.add(one(), m.exp(m.neg(plain ? x : scaled))));
+        // x / (1 + e^-ax), with e^-|ax|, which cannot overflow.
+        Value a = plain ? x : scaled, e = m.exp(m.neg(m.abs(a)));
+        Value top = m.select(m.less(a, m.real(0.0, a)), m.mul(x, e), x);
+        return m.div(top, m.add(one(), e));
       })
       .Case([&](ReluOp) { return m.max(x, m.real(0.0, x)); })
       .Case([&](SoftplusOp) { return m.softplus(x); })
@@ -397,7 +399,8 @@ Value BodyEmitter::unary(Operation *op, Value x) {
       .Case([&](RoundOp) { return math::RoundEvenOp::create(b(), loc(), x); })
       .Case([&](SignOp) {
         Value zero = m.real(0.0, x);
-        Value r = m.select(m.less(zero, x), one(), x); // NaN and zeros stay
+        Value r = m.select(m.isNan(x), x, zero); // NaN stays, -0 is 0
+        r = m.select(m.less(zero, x), one(), r);
         return m.select(m.less(x, zero), m.real(-1.0, x), r);
       })
       .Case([&](GeluOp o) { return gelu(m, o, x); })

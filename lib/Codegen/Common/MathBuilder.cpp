@@ -1,7 +1,7 @@
 //===- MathBuilder.cpp - Elementary functions as arithmetic ---------------===//
 //
-// The f32 polynomials of exp, log, tanh, erf, sin and cos are minimax fits;
-// f64 uses series long enough for full precision.
+// The f32 polynomials of exp, log, tanh and erf are minimax fits; f64 uses
+// series long enough for full precision.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,6 @@ static Type withElement(Type like, Type element) {
     return VectorType::get(vector.getShape(), element);
   return element;
 }
-static bool isF64(Value v) { return getElementTypeOrSelf(v).isF64(); }
 
 static Value constantOf(OpBuilder &b, Location loc, Type type,
                         Attribute value) {
@@ -37,6 +36,8 @@ static Value constantOf(OpBuilder &b, Location loc, Type type,
 //===----------------------------------------------------------------------===//
 // Building blocks
 //===----------------------------------------------------------------------===//
+
+bool MathBuilder::isF64(Value v) { return getElementTypeOrSelf(v).isF64(); }
 
 Value MathBuilder::real(double value, Value like) {
   Type element = getElementTypeOrSelf(like);
@@ -276,61 +277,8 @@ Value MathBuilder::log1p(Value x) {
 }
 
 //===----------------------------------------------------------------------===//
-// Trigonometry
+// Inverse trigonometry
 //===----------------------------------------------------------------------===//
-
-// The angle is reduced modulo pi / 2 in f64, which keeps f32 exact for angles
-// up to about 1e9.
-Value MathBuilder::sinOrCos(Value x, bool cosine) {
-  Value wide = toF64(x);
-  Value magic = real(6755399441055744.0, wide);
-  Value t = fma(wide, real(0.63661977236758134308, wide), magic);
-  Value k = sub(t, magic);
-  Value r = fma(k, real(-1.57079632679489655800e+00, wide), wide);
-  r = fma(k, real(-6.12323399573676603587e-17, wide), r);
-  Value quadrant = bits(t);
-  if (!isF64(x)) {
-    r = toType(r, x);
-    quadrant =
-        arith::TruncIOp::create(builder, loc, bits(x).getType(), quadrant);
-  }
-  Value s = mul(r, r);
-  Value c, n;
-  if (isF64(x)) {
-    c = polynomial(s, {4.77947733238738529744e-14, -1.14707455977297247139e-11,
-                       2.08767569878680989792e-09, -2.75573192239858906526e-07,
-                       2.48015873015873015873e-05, -1.38888888888888888889e-03,
-                       4.16666666666666666667e-02, -0.5, 1.0});
-    n = polynomial(s,
-                   {2.81145725434552076320e-15, -7.64716373181981647590e-13,
-                    1.60590438368216145994e-10, -2.50521083854417187751e-08,
-                    2.75573192239858906526e-06, -1.98412698412698412698e-04,
-                    8.33333333333333333333e-03, -1.66666666666666666667e-01});
-  } else {
-    c = polynomial(s,
-                   {2.44677067e-5, -1.38877297e-3, 4.16666567e-2, -0.5, 1.0});
-    n = polynomial(
-        s, {2.86567956e-6, -1.98559923e-4, 8.33338592e-3, -1.66666672e-1});
-  }
-  n = fma(mul(n, s), r, r);
-  if (cosine)
-    quadrant =
-        arith::AddIOp::create(builder, loc, quadrant, integer(1, quadrant));
-  auto bit = [&](int64_t mask) {
-    Value masked =
-        arith::AndIOp::create(builder, loc, quadrant, integer(mask, quadrant));
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, masked,
-                                 integer(0, quadrant));
-  };
-  Value result = select(bit(1), c, n);
-  return select(bit(2), neg(result), result);
-}
-
-Value MathBuilder::sin(Value x) { return sinOrCos(x, false); }
-Value MathBuilder::cos(Value x) { return sinOrCos(x, true); }
-Value MathBuilder::tan(Value x) {
-  return inF64(x, [&](Value w) { return div(sin(w), cos(w)); });
-}
 
 // Reduced by atan x = pi/4 + atan((x - 1) / (x + 1)) and reciprocals to
 // |x| <= tan(pi/8), then once more by half the angle.
@@ -379,10 +327,13 @@ Value MathBuilder::sinh(Value x) {
   return inF64(x, [&](Value w) {
     Value e = exp64(w);
     Value r = mul(sub(e, div(real(1.0, w), e)), real(0.5, w));
-    // Near zero the difference cancels: the series to x^7.
+    // Below 1 the difference cancels: the series to x^19.
+    SmallVector<double> series;
+    for (int n = 19; n >= 3; n -= 2)
+      series.push_back(1 / std::tgamma(n + 1.0));
     Value s = mul(w, w);
-    Value p = polynomial(s, {1.0 / 5040, 1.0 / 120, 1.0 / 6, 1.0});
-    return select(less(abs(w), real(0.02, w)), mul(w, p), r);
+    Value small = fma(mul(w, s), polynomial(s, series), w);
+    return select(less(abs(w), real(1.0, w)), small, r);
   });
 }
 Value MathBuilder::cosh(Value x) {
@@ -405,9 +356,12 @@ Value MathBuilder::asinh(Value x) {
 Value MathBuilder::acosh(Value x) {
   return inF64(x, [&](Value w) {
     Value one = real(1.0, w);
-    Value root = mul(sqrt(sub(w, one)), sqrt(add(w, one)));
-    Value r = log64(add(w, root));
-    return select(less(w, real(1e150, w)), r, add(log64(w), real(M_LN2, w)));
+    // With x = 1 + t: log1p(t + sqrt(2t + t^2)), exact near 1.
+    Value t = sub(w, one);
+    Value r = log1p(add(t, sqrt(fma(t, t, add(t, t)))));
+    r = select(less(w, real(1e150, w)), r, add(log64(w), real(M_LN2, w)));
+    return select(less(w, one),
+                  real(std::numeric_limits<double>::quiet_NaN(), w), r);
   });
 }
 Value MathBuilder::atanh(Value x) {
@@ -438,12 +392,41 @@ Value MathBuilder::tanh(Value x) {
   return select(less(t, real(0.55, x)), small, copySign(large, x));
 }
 
+// x P(x^2) up to 1; beyond, 1 - Q(t) e^-x^2 with t = (x - 2.5) / (x + 2.5),
+// both Chebyshev fits. The rounding of x^2 is given back to the exponential.
+Value MathBuilder::erf64(Value x) {
+  Value a = abs(x), s = mul(a, a), one = real(1.0, x);
+  Value lost = fma(a, a, neg(s));
+  Value small =
+      mul(x, polynomial(s, {5.9571761477489114e-11, -1.13728488567916737e-9,
+                            1.46597752740474358e-8, -1.6350312701054695e-7,
+                            1.6461000484121368e-6, -0.0000149255952668311816,
+                            0.000120553311116427109, -0.000854832698083378991,
+                            0.00522397762481801447, -0.0268661706450767932,
+                            0.112837916709548787, -0.376126389031837481,
+                            1.12837916709551257}));
+  Value t = div(sub(a, real(2.5, x)), add(a, real(2.5, x)));
+  Value q = polynomial(t, {-5.26875435861153599e-8, 6.02373906961253681e-8,
+                           3.85278884226688862e-7, 8.43773369541770498e-8,
+                           -1.81537472369574262e-6, -2.30004494520594708e-6,
+                           7.55494406057597201e-6, 0.0000186147557406202217,
+                           -0.0000341824791584079438, -0.000128877197431952939,
+                           0.000228380393453917079, 0.000875915451425545536,
+                           -0.00264236596479126144, -0.00399370116589201514,
+                           0.0399225390755931725, -0.12503305237882892,
+                           0.25171319321744925, -0.371736733948973354,
+                           0.210806364061143581});
+  Value power = exp64(neg(s));
+  power = fma(neg(power), lost, power);
+  Value large = sub(one, mul(q, power));
+  large = select(less(real(6.0, x), a), one, large);
+  return select(less(a, one), small, copySign(large, x));
+}
+
 Value MathBuilder::erf(Value x) {
-  // f64 goes through f32: no exporter computes GELU in f64.
-  Value a = isF64(x) ? Value(arith::TruncFOp::create(
-                           builder, loc,
-                           withElement(x.getType(), builder.getF32Type()), x))
-                     : x;
+  if (isF64(x))
+    return select(isNan(x), x, erf64(x));
+  Value a = x;
   Value t = abs(a), s = mul(a, a);
   Value r = fma(real(-1.72853470e-5, a), t, real(3.83197126e-4, a));
   Value u = fma(real(-3.88396438e-3, a), t, real(2.42546219e-2, a));
@@ -457,12 +440,13 @@ Value MathBuilder::erf(Value x) {
   Value small = fma(p, a, a);
   // Beyond 4 the polynomial of `large` may turn; erf is 1 there.
   large = select(less(real(4.0, a), t), copySign(real(1.0, a), a), large);
-  return toType(select(less(t, real(0.927734375, a)), small, large), x);
+  return select(less(t, real(0.927734375, a)), small, large);
 }
 
 Value MathBuilder::sigmoid(Value x) {
-  Value one = real(1.0, x);
-  return div(one, add(one, exp(neg(x))));
+  // e^-|x| cannot overflow, so that small results keep their precision.
+  Value one = real(1.0, x), e = exp(neg(abs(x)));
+  return div(select(less(x, real(0.0, x)), e, one), add(one, e));
 }
 
 // max(x, 0) + log(1 + e^-|x|)
@@ -507,8 +491,11 @@ Value MathBuilder::pow(Value x, Value y) {
 Value MathBuilder::fmod(Value x, Value y) {
   return inF64(x, [&](Value w) {
     Value v = toF64(y);
-    Value q = trunc(div(w, v));
-    Value r = fma(neg(q), v, w);
+    // A step subtracts the quotient's 53 leading bits times y, which is exact;
+    // f32 has quotients below 2^277.
+    Value r = w;
+    for (int step = 0; step < 6; ++step)
+      r = fma(neg(trunc(div(r, v))), v, r);
     // The quotient may have been rounded up to the next integer, or down.
     Value v1 = copySign(abs(v), w);
     Value overshot = less(mul(r, copySign(real(1.0, w), w)), real(0.0, w));
