@@ -171,6 +171,7 @@ bool Importer::applyDimOptions() {
       return refuse("the size is " + size->str() +
                     "; give bounds to its symbols");
     bounds[*symbol] = {option.lower, option.upper};
+    symbols.setLeast(*symbol, option.lower);
   }
   return true;
 }

@@ -11,9 +11,10 @@ struct Span {
 };
 } // namespace
 
-/// `at` counted from the front and clamped to [0, size]. What cannot be decided
-/// is taken to lie inside, which becomes a guard, except that a place counted
-/// from the end may lie before the start.
+/// `at` counted from the front and clamped to [0, size]. Constants are clamped
+/// where the size may be smaller, unless the size is known to equal another
+/// that says otherwise. A symbolic place that cannot be decided is taken to lie
+/// inside, which becomes a guard.
 static SymExpr clampPlace(NodeImport &n, const SymExpr &at,
                           const SymExpr &size) {
   Symbols &symbols = n.symbols();
@@ -27,6 +28,10 @@ static SymExpr clampPlace(NodeImport &n, const SymExpr &at,
       symbols.assumeAtMost(1, size);
       return place;
     }
+    if (symbols.mustBeAtMost(0, place)) {
+      symbols.assumeAtMost(0, place);
+      return place;
+    }
     return symbols.provesAtMost(place, 0) ? SymExpr(0) : SymExpr::max(place, 0);
   }
   if (constant && *constant >= INT32_MAX)
@@ -36,6 +41,9 @@ static SymExpr clampPlace(NodeImport &n, const SymExpr &at,
   // An expression that is negative for every size counts from the end.
   if (symbols.provesAtMost(at, -1))
     return SymExpr::max(size + at, 0);
+  if (constant && !symbols.provesAtMost(at, size) &&
+      !symbols.mustBeAtMost(at, size))
+    return SymExpr::min(at, size);
   symbols.assumeAtMost(at, size);
   if (!symbols.provesAtMost(0, at))
     symbols.assumeAtMost(0, at);
@@ -47,7 +55,12 @@ static FailureOr<Span> forwardSpan(NodeImport &n, const SymExpr &start,
                                    int64_t step) {
   Span span;
   span.start = clampPlace(n, start, size);
-  SymExpr distance = clampPlace(n, end, size) - span.start;
+  SymExpr last = clampPlace(n, end, size);
+  SymExpr distance = last - span.start;
+  // A start that was clamped: last - min(start, size) = max(last - start, 0).
+  if (auto place = start.asConstant();
+      place && *place > 0 && span.start != start)
+    distance = SymExpr::max(last - start, 0);
   if (auto constant = distance.asConstant(); constant && *constant <= 0)
     return Span{0, 0};
   span.count = distance;

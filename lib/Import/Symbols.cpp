@@ -135,6 +135,29 @@ bool Symbols::solve(const SymExpr &a, const SymExpr &b) {
   return true;
 }
 
+/// A clamped size that equals what was clamped says that the clamp has no
+/// effect. From the next pass on the size is written without it.
+bool Symbols::learnOrder(const SymExpr &clamped, const SymExpr &value) {
+  const auto &terms = clamped.polynomial();
+  if (terms.size() != 1 || terms.begin()->second != 1 ||
+      terms.begin()->first.size() != 1)
+    return false;
+  auto call = SymExpr::splitCall(terms.begin()->first.front());
+  if (!call || (call->function != "min" && call->function != "max") ||
+      (call->a != value && call->b != value))
+    return false;
+  SymExpr other = call->a == value ? call->b : call->a;
+  bool isMin = call->function == "min";
+  SymExpr small = isMin ? value : other, large = isMin ? other : value;
+  isChanged |= ordered.emplace(small, large).second;
+  assumeAtMost(small, large);
+  return true;
+}
+
+bool Symbols::mustBeAtMost(const SymExpr &a, const SymExpr &b) const {
+  return ordered.count({resolve(a), resolve(b)}) != 0;
+}
+
 bool Symbols::unify(const SymExpr &left, const SymExpr &right) {
   SymExpr a = resolve(left), b = resolve(right);
   if (a == b)
@@ -148,6 +171,8 @@ bool Symbols::unify(const SymExpr &left, const SymExpr &right) {
     return true;
   if (a.isConstant() && b.isConstant())
     return false;
+  if (learnOrder(a, b) || learnOrder(b, a))
+    return true;
   if (!solve(a, b))
     guardTexts.insert(a.str() + " == " + b.str());
   return true;
@@ -170,26 +195,38 @@ void Symbols::assumeAtMost(const SymExpr &left, const SymExpr &right) {
   }
 }
 
-/// A value that `e` never falls below when no symbol is negative.
-static std::optional<int64_t> lowerBound(const SymExpr &e) {
+/// The least value of a factor, when it is known not to be negative.
+static std::optional<int64_t> leastOfCall(const SymExpr::Call &call,
+                                          std::optional<int64_t> a,
+                                          std::optional<int64_t> b) {
+  bool left = a && *a >= 0, right = b && *b >= 0;
+  if (call.function == "max" && (left || right)) // one side is enough
+    return std::max(left ? *a : 0, right ? *b : 0);
+  if (!left || !right)
+    return std::nullopt;
+  return call.function == "min" ? std::min(*a, *b) : 0;
+}
+
+/// A value that `e` never falls below.
+std::optional<int64_t> Symbols::lowerBound(const SymExpr &e) const {
   int64_t bound = 0;
   for (const auto &[monomial, coefficient] : e.polynomial()) {
-    if (monomial.empty()) {
-      bound = coefficient;
-      continue;
-    }
-    if (coefficient < 0)
+    int64_t product = coefficient;
+    if (coefficient < 0 && !monomial.empty())
       return std::nullopt;
-    for (const std::string &factor : monomial)
+    for (const std::string &factor : monomial) {
+      std::optional<int64_t> value;
       if (auto call = SymExpr::splitCall(factor)) {
-        auto a = lowerBound(call->a), b = lowerBound(call->b);
-        bool known = a && b && *a >= 0 && *b >= 0;
-        // max needs one side only.
-        if (call->function == "max")
-          known = (a && *a >= 0) || (b && *b >= 0);
-        if (!known)
-          return std::nullopt;
+        value = leastOfCall(*call, lowerBound(call->a), lowerBound(call->b));
+      } else {
+        auto it = least.find(factor);
+        value = it == least.end() ? 0 : it->second;
       }
+      if (!value || __builtin_mul_overflow(product, *value, &product))
+        return std::nullopt;
+    }
+    if (__builtin_add_overflow(bound, product, &bound))
+      return std::nullopt;
   }
   return bound;
 }

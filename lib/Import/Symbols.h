@@ -30,10 +30,18 @@ public:
   /// Takes a <= b for granted; a guard unless it is proven.
   void assumeAtMost(const SymExpr &a, const SymExpr &b);
 
+  /// Whether unify() found that a <= b must hold: min(a, b) == a.
+  bool mustBeAtMost(const SymExpr &a, const SymExpr &b) const;
+  /// A symbol's least value, which is checked when a session starts.
+  void setLeast(const std::string &symbol, int64_t value) {
+    least[symbol] = value;
+  }
+
   /// Notes what else was taken for granted, as text.
   void addGuard(const std::string &text) { guardTexts.insert(text); }
 
-  /// True when a <= b for all sizes that are not negative.
+  /// True when a <= b for all sizes that are not below their least value, 0
+  /// where none is set.
   bool provesAtMost(const SymExpr &a, const SymExpr &b) const;
   bool provesEqual(const SymExpr &a, const SymExpr &b) const;
   bool provesUnequal(const SymExpr &a, const SymExpr &b) const;
@@ -55,6 +63,8 @@ public:
 
 private:
   bool solve(const SymExpr &a, const SymExpr &b);
+  bool learnOrder(const SymExpr &clamped, const SymExpr &value);
+  std::optional<int64_t> lowerBound(const SymExpr &e) const;
   std::string spell(const std::string &name);
 
   std::map<std::string, SymExpr> subst;     ///< values are fully resolved
@@ -62,7 +72,8 @@ private:
   std::map<std::string, std::string> names; ///< file's name to symbol
   std::set<std::string> plain;              ///< symbols that stand alone
   std::set<std::string> guardTexts;
-  std::map<std::string, int64_t> upper, lower;
+  std::map<std::string, int64_t> upper, lower, least;
+  std::set<std::pair<SymExpr, SymExpr>> ordered; ///< of mustBeAtMost()
   bool isChanged = false;
 };
 

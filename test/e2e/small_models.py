@@ -72,6 +72,10 @@ def single_ops():
     yield "unsqueeze", model([node("Unsqueeze", ["x", "a"])], f, {"a": np.array([1, 4])}), f
     yield "slice_last", model([node("Slice", ["x", "b", "e", "a"])], f, {"b": np.array([3]), "e": np.array([np.iinfo(np.int64).max]), "a": np.array([2])}), f
     yield "slice_step", model([node("Slice", ["x", "b", "e", "a", "s"])], f, {"b": np.array([0]), "e": np.array([8]), "a": np.array([-1]), "s": np.array([2])}), f
+    many = {"b": np.array([5]), "e": np.array([np.iinfo(np.int64).max]), "a": np.array([1])}
+    yield "slice_beyond", model([node("Slice", ["x", "b", "e", "a"], ["s"]), node("Concat", ["s", "x"], axis=1)], f, many), f
+    yield "slice_first", model([node("Slice", ["x", "z", "b", "a"])], f, {**many, "z": np.array([0])}), f
+    yield "slice_one_squeezed", model([node("Slice", ["x", "z", "o", "o"], ["s"]), node("Squeeze", ["s", "o"])], f, {"z": np.array([0]), "o": np.array([1])}), f
     yield "concat_self", model([node("Concat", ["x", "x"], axis=1)], f), f
     yield "split", model([node("Split", ["x", "s"], ["y", "z"], axis=2)], f, {"s": np.array([3, 5])}, ["y", "z"]), f
     yield "cast_int", model([node("Cast", ["x"], to=T.INT64)], f, output_types={"y": T.INT64}), f
