@@ -40,21 +40,12 @@ ExitCode Driver::emitHostText() {
   return succeeded(written) ? kSuccess : kInputFault;
 }
 
-/// Kernels for the card; those of families without code for it are listed.
 static FailureOr<std::vector<HopperKernel>>
 compileCard(ModuleOp module, const Options &options, bool assemble) {
   HopperOptions hopper;
   hopper.strict = options.strict || options.isUnfused();
   hopper.assemble = assemble;
-  FailureOr<std::vector<HopperKernel>> kernels =
-      compileHopperKernels(module, hopper);
-  if (failed(kernels))
-    return failure();
-  for (const HopperKernel &kernel : *kernels)
-    if (!kernel.skipped.empty())
-      llvm::errs() << "fusion-compile: no code for sm_90a: kernel "
-                   << kernel.name << ": " << kernel.skipped << "\n";
-  return kernels;
+  return compileHopperKernels(module, hopper);
 }
 
 ExitCode Driver::emitCard() {
@@ -68,8 +59,6 @@ ExitCode Driver::emitCard() {
     return kInputFault;
   }
   for (const HopperKernel &kernel : *kernels) {
-    if (kernel.ptx.empty())
-      continue;
     llvm::SmallString<256> path(options.output);
     llvm::sys::path::append(path, kernel.name + (text ? ".ptx" : ".cubin"));
     llvm::StringRef cubin(reinterpret_cast<const char *>(kernel.cubin.data()),

@@ -1,7 +1,7 @@
 //===- Hopper.h - Kernels for sm_90a ----------------------------*- C++ -*-===//
 //
-// From `fusion.kernel` to cubin. The launch of each kernel is described by
-// kernels::getCardLaunch.
+// From `fusion.kernel` to cubin. How a kernel can run is described by
+// kernels::getCardLaunches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,12 +12,9 @@
 #include "fusion/Kernels/CardLaunch.h"
 #include "fusion/Kernels/CompiledCode.h"
 
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
-
-namespace mlir::gpu {
-class GPUModuleOp;
-} // namespace mlir::gpu
 
 namespace fusion {
 
@@ -31,29 +28,31 @@ struct HopperOptions {
 /// What became of one kernel.
 struct HopperKernel {
   std::string name;
-  std::string skipped; ///< why there is no code for the card; empty: there is
   std::string ptx;
   std::vector<uint8_t> cubin; ///< empty when not assembled
   /// With what ptxas said of each stage, once assembled.
   kernels::CardLaunch launch;
-  /// The row is read again for each reduction because keeping it in registers
-  /// would have spilled.
-  bool reread = false;
+  unsigned way = 0; ///< index of `launch` in kernels::getCardLaunches
 };
 
 /// Dialects and interfaces that the code generator needs in the context.
 void registerHopperDialects(mlir::DialectRegistry &registry);
 
-/// Builds the kernel for the card at the end of `module`; null, with a reason,
-/// when its family has no code for the card. `reread` keeps no row in
-/// registers.
-mlir::gpu::GPUModuleOp generateHopperKernel(KernelOp kernel,
-                                            mlir::ModuleOp module, bool strict,
-                                            bool reread, std::string &reason);
+/// A kernel written for the card.
+struct GeneratedKernel {
+  mlir::gpu::GPUModuleOp code; ///< null when no way fits
+  kernels::CardLaunch launch;
+  unsigned way = 0;   ///< its index in kernels::getCardLaunches
+  std::string reason; ///< why the last way that was given up does not fit
+};
+/// Builds the kernel at the end of `module`, in the first way from `firstWay`
+/// on whose template fits.
+GeneratedKernel generateHopperKernel(KernelOp kernel, mlir::ModuleOp module,
+                                     bool strict, unsigned firstWay = 0);
 
-/// Compiles every `fusion.kernel` of `module`, in order. Kernels without code
-/// for the card are reported as skipped, by a remark too. Fails when a kernel
-/// that should compile does not, or when ptxas is missing.
+/// Compiles every `fusion.kernel` of `module`, in order. A way that spills is
+/// given up for the next one. Fails when a kernel compiles in no way, or when
+/// ptxas is missing.
 mlir::FailureOr<std::vector<HopperKernel>>
 compileHopperKernels(mlir::ModuleOp module, const HopperOptions &options);
 

@@ -8,13 +8,13 @@ include "mlir/Pass/PassBase.td"
 def GenerateHopper : Pass<"fusion-generate-hopper", "::mlir::ModuleOp"> {
   let summary = "Write each fusion.kernel as a kernel for sm_90a";
   let description = [{
-    Each `fusion.kernel` of a family that the card has code for becomes a
-    `gpu.module` of the same name that holds one `llvm.func` in the llvm, nvvm,
-    arith, vector and scf dialects. Others stay, with a remark.
+    Each `fusion.kernel` becomes a `gpu.module` of the same name that holds one
+    `llvm.func` a stage, in the llvm, nvvm, arith, vector and scf dialects. With
+    `way` > 0 the preferred ways of running it are passed over.
   }];
   let options = [
     Option<"strict", "strict", "bool", "false", "Round where the ONNX graph rounds">,
-    Option<"reread", "reread", "bool", "false", "Keep no row in registers">,
+    Option<"way", "way", "unsigned", "0", "First way of running a kernel that is tried">,
   ];
   let dependentDialects = ["::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect"];
 }

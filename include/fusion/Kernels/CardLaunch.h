@@ -43,10 +43,26 @@ struct RowSpace {
 /// when there is none.
 std::optional<RowSpace> getRowSpace(KernelOp kernel, std::string &reason);
 
+/// Results of a kernel that are computed element by element: those of one class
+/// have equally many elements.
+struct PulledResult {
+  unsigned number;    ///< of the result
+  mlir::Value source; ///< the value whose elements are stored
+  SymShape strides;   ///< of the result's memory, one an axis of the source
+  SymExpr offset;     ///< of the source's first element in it
+  bool dense;         ///< element i of the source is element i of the memory
+};
+using PulledClass = llvm::SmallVector<PulledResult, 2>;
+/// The given results in classes. A cache that is session state is extended in
+/// place: its source is the update.
+llvm::SmallVector<PulledClass, 2>
+getPulledClasses(KernelOp kernel, llvm::ArrayRef<unsigned> results);
+
+/// One way to run a kernel.
 struct CardLaunch {
-  enum class Family { Unsupported, Pointwise, RowReduction };
-  Family family = Family::Unsupported;
-  std::string reason; ///< why unsupported, lower case
+  /// The template that builds it. `Pulled` takes every body.
+  enum class Family { Pulled, RowReduction };
+  Family family = Family::Pulled;
 
   /// In order; the symbol of stage i is the kernel's name, and for i > 0 the
   /// name, an underscore and i. Registers and spills are not known yet.
@@ -65,7 +81,10 @@ struct CardLaunch {
   unsigned chunks = 0;
 };
 
-CardLaunch getCardLaunch(KernelOp kernel);
+/// The ways to run the kernel, the preferred one first. Code generation goes on
+/// to the next when a template turns out not to fit (or would spill); the last
+/// one takes everything.
+std::vector<CardLaunch> getCardLaunches(KernelOp kernel);
 
 /// Widest vector, in elements, such that no access to elements of
 /// `minBytes` bytes is wider than 16 bytes and `width` is a multiple of it.

@@ -230,6 +230,10 @@ Value BodyEmitter::emitOp(Operation *op, IndexRef indices) {
       .Case([&](LayerNormOp o) { return emitLayerNorm(o, indices); })
       .Case([&](MatmulOp o) { return emitMatmul(o, indices); })
       .Case([&](CumSumOp o) { return emitCumSum(o, indices); })
+      .Case([&](AttentionOp o) { return emitAttention(o, indices); })
+      .Case(
+          [&](ScatterElementsOp o) { return emitScatterElements(o, indices); })
+      .Case([&](ScatterNdOp o) { return emitScatterNd(o, indices); })
       .Default([&](Operation *o) -> Value {
         auto fusable = dyn_cast<FusableOpInterface>(o);
         if (fusable && fusable.getOpClass() == OpClass::Elementwise)

@@ -264,8 +264,11 @@ Index IndexBuilder::scale(const Index &a, const SymExpr &factor) {
   auto c = factor.asConstant();
   // A symbolic factor times a lane is resolved by the caller (lanes apart).
   int64_t lane = c ? a.lane * *c : a.lane;
+  int64_t common = 0; // divides the factor
+  for (const auto &[monomial, coefficient] : factor.polynomial())
+    common = std::gcd(common, coefficient);
   int64_t divisor =
-      c ? a.divisor * std::max<int64_t>(std::abs(*c), 1) : a.divisor;
+      a.divisor * std::clamp<int64_t>(common, 1, int64_t(1) << 30);
   return index(mul(a.base, size(factor)), lane,
                std::min<int64_t>(divisor, int64_t(1) << 30));
 }

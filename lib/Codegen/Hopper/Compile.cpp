@@ -26,7 +26,8 @@ public:
   FailureOr<std::vector<HopperKernel>> run();
 
 private:
-  LogicalResult translate(KernelOp op, HopperKernel &kernel, bool reread);
+  /// From kernel.way on.
+  LogicalResult translate(KernelOp op, HopperKernel &kernel);
   void assembleAll();
   LogicalResult accept(KernelOp op, HopperKernel &kernel);
 
@@ -37,28 +38,29 @@ private:
   std::map<std::string, Assembled> assembled; ///< by PTX
 };
 
-LogicalResult Compiler::translate(KernelOp op, HopperKernel &kernel,
-                                  bool reread) {
+LogicalResult Compiler::translate(KernelOp op, HopperKernel &kernel) {
   OwningOpRef<ModuleOp> scratch = ModuleOp::create(op.getLoc());
-  gpu::GPUModuleOp code = generateHopperKernel(op, *scratch, options.strict,
-                                               reread, kernel.skipped);
-  if (!code)
-    return success();
-  if (failed(lowerToLLVM(code)))
+  GeneratedKernel generated =
+      generateHopperKernel(op, *scratch, options.strict, kernel.way);
+  if (!generated.code)
+    return op.emitError("kernel @")
+           << kernel.name << " has no code for sm_90a: " << generated.reason;
+  if (failed(lowerToLLVM(generated.code)))
     return op.emitError("kernel @")
            << kernel.name << " does not lower to the llvm dialect";
-  FailureOr<std::string> ptx = translateToPTX(code);
+  FailureOr<std::string> ptx = translateToPTX(generated.code);
   if (failed(ptx))
     return failure();
   kernel.ptx = std::move(*ptx);
-  kernel.reread = reread;
+  kernel.launch = std::move(generated.launch);
+  kernel.way = generated.way;
   return success();
 }
 
 void Compiler::assembleAll() {
   std::vector<std::string> work;
   for (const HopperKernel &kernel : kernels)
-    if (!kernel.ptx.empty() && !assembled.count(kernel.ptx)) {
+    if (!assembled.count(kernel.ptx)) {
       assembled[kernel.ptx] = {};
       work.push_back(kernel.ptx);
     }
@@ -91,37 +93,34 @@ FailureOr<std::vector<HopperKernel>> Compiler::run() {
   for (KernelOp op : ops) {
     HopperKernel kernel;
     kernel.name = op.getSymName().str();
-    kernel.launch = kernels::getCardLaunch(op);
-    if (failed(translate(op, kernel, /*reread=*/false)))
+    if (failed(translate(op, kernel)))
       return failure();
-    if (!kernel.skipped.empty())
-      op.emitRemark("no code for sm_90a: ") << kernel.skipped;
     kernels.push_back(std::move(kernel));
   }
   if (!options.assemble)
     return std::move(kernels);
-  bool needed = llvm::any_of(
-      kernels, [](const HopperKernel &k) { return !k.ptx.empty(); });
   ptxas = findPtxas(options.ptxas);
-  if (needed && ptxas.empty())
+  if (!kernels.empty() && ptxas.empty())
     return module.emitError("ptxas not found")
            << (options.ptxas.empty() ? "" : " at " + options.ptxas)
            << "; install CUDA 13 or Python's nvidia-cuda-nvcc, or give its "
               "path";
-  assembleAll();
-  // What spills with its rows in registers reads them again instead.
-  bool again = false;
-  for (auto [op, kernel] : llvm::zip(ops, kernels))
-    if (kernel.launch.chunks && !kernel.ptx.empty() &&
-        assembled[kernel.ptx].spilled()) {
-      if (failed(translate(op, kernel, /*reread=*/true)))
+  // What spills, or ptxas serialised, is built in the next way.
+  for (bool again = true; again;) {
+    assembleAll();
+    again = false;
+    for (auto [op, kernel] : llvm::zip(ops, kernels)) {
+      if (assembled[kernel.ptx].error.empty() ||
+          kernel.way + 1 >= kernels::getCardLaunches(op).size())
+        continue;
+      ++kernel.way;
+      if (failed(translate(op, kernel)))
         return failure();
       again = true;
     }
-  if (again)
-    assembleAll();
+  }
   for (auto [op, kernel] : llvm::zip(ops, kernels))
-    if (!kernel.ptx.empty() && failed(accept(op, kernel)))
+    if (failed(accept(op, kernel)))
       return failure();
   return std::move(kernels);
 }
@@ -137,8 +136,6 @@ std::vector<kernels::CompiledImage>
 fusion::toImages(const std::vector<HopperKernel> &kernels) {
   std::vector<kernels::CompiledImage> images;
   for (const HopperKernel &kernel : kernels) {
-    if (kernel.ptx.empty())
-      continue;
     kernels::CompiledImage image;
     image.target = artifact::KernelCode::Target::Sm90a;
     image.bytes = kernel.cubin;

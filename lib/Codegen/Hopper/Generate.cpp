@@ -11,25 +11,19 @@ using namespace fusion;
 using namespace fusion::hopper;
 using kernels::CardLaunch;
 
-static void build(KernelFunction &f, bool reread) {
+static void build(KernelFunction &f) {
   switch (f.launch.family) {
   case CardLaunch::Family::RowReduction:
-    return buildRowReduction(f, reread);
-  case CardLaunch::Family::Pointwise:
-    return buildPointwise(f);
-  case CardLaunch::Family::Unsupported:
-    return f.fail(f.launch.reason);
+    return buildRowReduction(f);
+  case CardLaunch::Family::Pulled:
+    return buildPulled(f);
   }
 }
 
-gpu::GPUModuleOp fusion::generateHopperKernel(KernelOp kernel, ModuleOp module,
-                                              bool strict, bool reread,
-                                              std::string &reason) {
-  CardLaunch launch = kernels::getCardLaunch(kernel);
-  if (launch.family == CardLaunch::Family::Unsupported) {
-    reason = launch.reason;
-    return nullptr;
-  }
+/// One way; null, with the reason, when its template does not fit the kernel.
+static gpu::GPUModuleOp generateOne(KernelOp kernel, const CardLaunch &launch,
+                                    ModuleOp module, bool strict,
+                                    std::string &reason) {
   // What the emitter of bodies cannot express is a reason, not an error.
   ScopedDiagnosticHandler handler(
       kernel.getContext(), [&](Diagnostic &diagnostic) {
@@ -42,7 +36,7 @@ gpu::GPUModuleOp fusion::generateHopperKernel(KernelOp kernel, ModuleOp module,
   gpu::GPUModuleOp code = createKernelModule(kernel, module);
   for (unsigned stage = 0; stage < launch.stages.size(); ++stage) {
     KernelFunction f(kernel, launch, stage, code, strict);
-    build(f, reread);
+    build(f);
     if (!f.group().failed() && f.failure.empty())
       continue;
     if (reason.empty())
@@ -51,4 +45,19 @@ gpu::GPUModuleOp fusion::generateHopperKernel(KernelOp kernel, ModuleOp module,
     return nullptr;
   }
   return code;
+}
+
+GeneratedKernel fusion::generateHopperKernel(KernelOp kernel, ModuleOp module,
+                                             bool strict, unsigned firstWay) {
+  GeneratedKernel result;
+  std::vector<CardLaunch> ways = kernels::getCardLaunches(kernel);
+  for (result.way = firstWay; result.way < ways.size(); ++result.way) {
+    std::string reason;
+    result.launch = ways[result.way];
+    result.code = generateOne(kernel, result.launch, module, strict, reason);
+    if (result.code)
+      break;
+    result.reason = reason;
+  }
+  return result;
 }

@@ -118,6 +118,12 @@ Value CardTarget::round(BodyEmitter &emitter, Value value, Type element,
   return EmitterTarget::round(emitter, value, element, saturate);
 }
 
+// Any of the codes that are reported will do.
+void CardTarget::report(BodyEmitter &emitter, Value condition, int32_t code) {
+  emitter.index().when(condition,
+                       [&] { k.store(k.i32(code), status, k.i64(0), {}); });
+}
+
 // exp(x) = 2^(x * log2 e): the product's rounding error, which the power
 // magnifies by |x|, is computed exactly and put back to first order.
 Val CardTarget::exp(Val x) {
@@ -257,6 +263,11 @@ KernelFunction::KernelFunction(KernelOp kernel,
         return Value(k.toIndex(
             k.load(sizes, k.i64(number), builder.getI64Type(), {8, true})));
       });
+  // What is not used disappears.
+  Value address =
+      k.load(sizes, k.i64(kernel.getNumSizes() + 1), b.getI64Type(), {8, true});
+  target->status = k.wrap(LLVM::IntToPtrOp::create(
+      b, LLVM::LLVMPointerType::get(b.getContext(), 1), address));
   emitter = std::make_unique<BodyEmitter>(*index, *target, strict);
 }
 

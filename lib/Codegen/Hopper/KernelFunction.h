@@ -29,6 +29,8 @@ public:
                          mlir::Value x) override;
   mlir::Value round(codegen::BodyEmitter &emitter, mlir::Value value,
                     mlir::Type element, bool saturate) override;
+  void report(codegen::BodyEmitter &emitter, mlir::Value condition,
+              int32_t code) override;
 
   /// exp(x) of fp32, within about 2 units in the last place.
   Val exp(Val x);
@@ -38,6 +40,7 @@ public:
 
   /// Pointers to every operand and result.
   llvm::SmallVector<Val> pointers;
+  Val status; ///< pointer to the launch's status word
   /// Whether all pointers are known to be 16-byte aligned.
   bool aligned = false;
 
@@ -92,8 +95,14 @@ struct KernelFunction {
 
 // The templates, one file each. A template of several stages is called once
 // for each, with `f.stage` set.
-void buildRowReduction(KernelFunction &f, bool reread);
-void buildPointwise(KernelFunction &f);
+void buildRowReduction(KernelFunction &f);
+void buildPulled(KernelFunction &f);
+
+/// Stores the given results element by element, in this grid's threads.
+void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,
+                unsigned vector);
+/// Waits for the previous kernel where the launch is programmatic.
+void waitIfProgrammatic(KernelFunction &f);
 
 } // namespace fusion::hopper
 

@@ -67,11 +67,16 @@ struct GenerateHopperPass
   void runOnOperation() override {
     for (KernelOp kernel :
          llvm::make_early_inc_range(getOperation().getOps<KernelOp>())) {
-      std::string reason;
-      if (generateHopperKernel(kernel, getOperation(), strict, reread, reason))
+      GeneratedKernel generated =
+          generateHopperKernel(kernel, getOperation(), strict, way);
+      if (generated.code) {
         kernel.erase();
-      else
-        kernel.emitRemark("no code for sm_90a: ") << reason;
+        continue;
+      }
+      kernel.emitError("kernel @")
+          << kernel.getSymName()
+          << " has no code for sm_90a: " << generated.reason;
+      signalPassFailure();
     }
   }
 };
@@ -119,8 +124,6 @@ struct AssembleHopperPass
     std::string list;
     llvm::raw_string_ostream lines(list);
     for (const HopperKernel &k : *compiled) {
-      if (k.ptx.empty())
-        continue;
       if (failed(writeFile(module, directory, k.name + ".ptx", k.ptx)))
         return failure();
       llvm::StringRef cubin(reinterpret_cast<const char *>(k.cubin.data()),

@@ -14,6 +14,8 @@
 
 #include "KernelFunction.h"
 
+#include "fusion/Kernels/HostShape.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -425,9 +427,7 @@ void RowTemplate::reduce(Operation *op) {
 //===----------------------------------------------------------------------===//
 
 static bool isReduction(Operation *op) {
-  auto fusable = dyn_cast<FusableOpInterface>(op);
-  return fusable && (fusable.getOpClass() == OpClass::Reduction ||
-                     fusable.getOpClass() == OpClass::RowReduction);
+  return kernels::getReduction(op).has_value();
 }
 
 static bool dependsOnReduction(Value value) {
@@ -599,14 +599,13 @@ void RowTemplate::build() {
 
 } // namespace
 
-void hopper::buildRowReduction(KernelFunction &f, bool reread) {
+void hopper::buildRowReduction(KernelFunction &f) {
   const CardLaunch &launch = f.launch;
-  unsigned chunks = reread ? 0 : launch.chunks;
   // Blocks beyond the last row have nothing to do.
   Val rows = f.k.wrap(f.ix().size(launch.space.rows));
   Val first = f.k.toIndex(f.k.block()) * int64_t(launch.rowsPerBlock);
   f.ix().when(first < rows, [&] {
-    auto fast = [&] { RowTemplate(f, launch.vector, chunks).build(); };
+    auto fast = [&] { RowTemplate(f, launch.vector, launch.chunks).build(); };
     if (launch.vector == 1)
       return fast();
     f.whenAligned(fast, [&] { RowTemplate(f, 1, 0).build(); });

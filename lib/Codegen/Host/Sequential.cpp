@@ -46,36 +46,12 @@ struct Scatter {
     });
   }
 
-  Value merge(StringRef reduction, Type element, Value old, Value x) {
-    MathBuilder &m = k.math();
-    OpBuilder &b = k.builder;
-    bool real = isa<FloatType>(old.getType());
-    bool u = isUnsigned(element);
-    auto integer = [&](auto make) -> Value { return make(); };
-    if (reduction == "add")
-      return real ? m.add(old, x) : integer([&]() -> Value {
-        return arith::AddIOp::create(b, k.loc, old, x);
-      });
-    if (reduction == "mul")
-      return real ? m.mul(old, x) : integer([&]() -> Value {
-        return arith::MulIOp::create(b, k.loc, old, x);
-      });
-    bool max = reduction == "max";
-    if (real)
-      return max ? m.max(old, x) : m.min(old, x);
-    if (u)
-      return max ? Value(arith::MaxUIOp::create(b, k.loc, old, x))
-                 : Value(arith::MinUIOp::create(b, k.loc, old, x));
-    return max ? Value(arith::MaxSIOp::create(b, k.loc, old, x))
-               : Value(arith::MinSIOp::create(b, k.loc, old, x));
-  }
-
   void update(StringRef reduction, ArrayRef<Index> at, Value x) {
     Index where = place(at);
     if (reduction != "none") {
       Type element = elementType(output);
       Value old = k.loadElements(k.resultPointer(result), element, where, 1);
-      x = merge(reduction, element, old, x);
+      x = k.e().update(reduction, element, old, x);
     }
     k.storeResult(result, where, x);
   }

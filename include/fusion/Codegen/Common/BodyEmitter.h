@@ -85,6 +85,14 @@ public:
   /// Division by the number of elements for means.
   mlir::Value finish(mlir::Operation *reduction, mlir::Value sum);
 
+  /// An element that a scatter updates: `reduction` is its attribute.
+  mlir::Value update(llvm::StringRef reduction, mlir::Type element,
+                     mlir::Value old, mlir::Value x);
+  /// What steps 2 to 4 of an attention make of a scaled score of query row
+  /// `at[2]` and key `at[3]`; minus infinity when the key is not seen.
+  mlir::Value maskScore(AttentionOp op, mlir::Value score,
+                        llvm::ArrayRef<Index> at);
+
   /// Values of elementwise op `op` for operand values in computeType().
   mlir::Value apply(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands);
   /// Conversion between computeTypes of two element types.
@@ -133,6 +141,9 @@ private:
   mlir::Value emitLayerNorm(LayerNormOp op, IndexRef indices);
   mlir::Value emitMatmul(MatmulOp op, IndexRef indices);
   mlir::Value emitCumSum(CumSumOp op, IndexRef indices);
+  mlir::Value emitAttention(AttentionOp op, IndexRef indices);
+  mlir::Value emitScatterElements(ScatterElementsOp op, IndexRef indices);
+  mlir::Value emitScatterNd(ScatterNdOp op, IndexRef indices);
 
   /// The position that operand `operand`, broadcast to `shape`, has for it.
   Indices broadcastIndices(mlir::Value operand, IndexRef indices);

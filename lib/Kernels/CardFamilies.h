@@ -1,0 +1,39 @@
+//===- CardFamilies.h - The ways to run each family -------------*- C++ -*-===//
+//
+// One function a family, in a file of its own: it adds the launches that fit
+// the kernel, the preferred one first, and none when its templates do not fit.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_LIB_KERNELS_CARDFAMILIES_H
+#define FUSION_LIB_KERNELS_CARDFAMILIES_H
+
+#include "fusion/Kernels/CardLaunch.h"
+
+namespace fusion::kernels {
+
+void addRowReductions(KernelOp kernel, std::vector<CardLaunch> &launches);
+/// Fast templates first, then the general one.
+void addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches);
+void addAttentions(KernelOp kernel, std::vector<CardLaunch> &launches);
+/// Elements pulled one by one: takes every kernel.
+void addPulled(KernelOp kernel, std::vector<CardLaunch> &launches);
+
+// What families share.
+SymExpr ceilDiv(const SymExpr &a, int64_t b);
+/// Bytes of the smallest 16- or 32-bit element among values of that many
+/// elements; booleans and others do not narrow the vector.
+unsigned smallestElement(KernelOp kernel, const SymExpr &elements);
+/// Elements that share a byte.
+inline bool isPacked(mlir::Type element) {
+  unsigned bits = element.getIntOrFloatBitWidth();
+  return bits > 1 && bits < 8;
+}
+bool hasPackedResult(KernelOp kernel);
+/// Adds the next function of the kernel.
+void addStage(CardLaunch &launch, KernelOp kernel, unsigned threads,
+              SymExpr grid);
+
+} // namespace fusion::kernels
+
+#endif // FUSION_LIB_KERNELS_CARDFAMILIES_H
