@@ -59,8 +59,7 @@ static bool runsForward(const SymShape &strides) {
 // Matmul
 //===----------------------------------------------------------------------===//
 
-/// The axis along which neighbours are neighbours in memory.
-static std::optional<int64_t> contiguousAxis(Value value) {
+std::optional<int64_t> kernels::getContiguousAxis(Value value) {
   if (auto view = getStridedView(value)) {
     for (auto [axis, stride] : llvm::enumerate(view->strides))
       if (stride == SymExpr(1))
@@ -69,7 +68,7 @@ static std::optional<int64_t> contiguousAxis(Value value) {
   }
   Operation *op = value.getDefiningOp();
   if (auto transpose = dyn_cast<TransposeOp>(op)) {
-    auto axis = contiguousAxis(transpose.getInput());
+    auto axis = getContiguousAxis(transpose.getInput());
     if (!axis)
       return std::nullopt;
     return llvm::find(transpose.getPerm(), *axis) - transpose.getPerm().begin();
@@ -79,7 +78,7 @@ static std::optional<int64_t> contiguousAxis(Value value) {
       op->getNumOperands() == 0 ||
       getSymShape(op->getOperand(0)) != getSymShape(value))
     return std::nullopt;
-  return contiguousAxis(op->getOperand(0));
+  return getContiguousAxis(op->getOperand(0));
 }
 
 /// An f32 matrix (last two axes) that BLAS reads where it lies.
@@ -164,8 +163,8 @@ static void layOutScratch(KernelOp kernel, MatmulShape &shape) {
   shape.scratchBytes = shape.rowsOffset + getRowScratch(kernel, shape.k);
 }
 
-std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
-  MatmulShape shape;
+std::optional<ProductShape> kernels::getProductShape(KernelOp kernel) {
+  ProductShape shape;
   for (Operation &op : *kernel.getBlock()) {
     if (auto product = dyn_cast<MatmulOp>(op))
       shape.products.push_back(product);
@@ -182,10 +181,7 @@ std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
     if (product.getLhs() != first.getLhs() ||
         product.getTransposeLhs() != first.getTransposeLhs() ||
         getSymShape(product.getResult()) != getSymShape(first.getResult()) ||
-        getSymShape(product.getRhs()).size() != rhs.size() ||
-        !isNarrowOrF32(elementType(product.getResult())) ||
-        !isNarrowOrF32(elementType(product.getRhs())) ||
-        !isNarrowOrF32(elementType(product.getLhs())))
+        getSymShape(product.getRhs()).size() != rhs.size())
       return std::nullopt;
   shape.space = getSymShape(first.getResult());
   SmallVector<Operation *> heroes(shape.products.begin(), shape.products.end());
@@ -194,17 +190,37 @@ std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
   size_t rank = shape.space.size();
   shape.n = shape.space[rank - 1];
   shape.k = first.getContractedSize();
-  shape.flat = !first.getTransposeLhs() &&
-               llvm::all_of(ArrayRef(rhs).drop_back(2),
-                            [](const SymExpr &e) { return e == SymExpr(1); });
+  shape.flat = !first.getTransposeLhs();
+  for (MatmulOp product : shape.products) {
+    SymShape weight = getSymShape(product.getRhs());
+    shape.flat &=
+        llvm::all_of(ArrayRef(weight).drop_back(2),
+                     [](const SymExpr &e) { return e == SymExpr(1); });
+  }
   SymExpr outer = numElements(ArrayRef(shape.space).drop_back(2));
   shape.m = shape.flat ? outer * shape.space[rank - 2] : shape.space[rank - 2];
   shape.batch = shape.flat ? SymExpr(1) : outer;
+  return shape;
+}
+
+std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
+  auto common = getProductShape(kernel);
+  if (!common)
+    return std::nullopt;
+  MatmulShape shape{};
+  static_cast<ProductShape &>(shape) = *common;
+  MatmulOp first = shape.products.front();
+  SymShape lhs = getSymShape(first.getLhs()), rhs = getSymShape(first.getRhs());
+  for (MatmulOp product : shape.products)
+    if (!isNarrowOrF32(elementType(product.getResult())) ||
+        !isNarrowOrF32(elementType(product.getRhs())) ||
+        !isNarrowOrF32(elementType(product.getLhs())))
+      return std::nullopt;
   shape.maxRows = shape.m.asConstant();
   if (auto known = dyn_cast_or_null<IntegerAttr>(
           kernel.getConfig().getParams().get("max_rows")))
     shape.maxRows = std::min(known.getInt(), shape.maxRows.value_or(INT64_MAX));
-  auto axis = contiguousAxis(first.getRhs());
+  auto axis = getContiguousAxis(first.getRhs());
   shape.contiguousK =
       axis ? (*axis == int64_t(rhs.size()) - 1) == first.getTransposeRhs()
            : first.getTransposeRhs();

@@ -27,7 +27,7 @@
 #define FUSION_KERNELS_CARDLAUNCH_H
 
 #include "fusion/Artifact/Model.h"
-#include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Kernels/HostShape.h"
 
 namespace fusion::kernels {
 
@@ -58,10 +58,31 @@ using PulledClass = llvm::SmallVector<PulledResult, 2>;
 llvm::SmallVector<PulledClass, 2>
 getPulledClasses(KernelOp kernel, llvm::ArrayRef<unsigned> results);
 
+/// The block tile of a matmul on the ordinary arithmetic units. Eight or four
+/// warps lie in a grid; a warp's lanes are 4 x 8 threads of 4 x 4 elements, and
+/// the block repeats that pattern along both sides.
+struct SimtTile {
+  unsigned warpRows = 4, warpColumns = 2;
+  unsigned repeatRows = 1, repeatColumns = 1;
+  unsigned depth = 16; ///< of K that is in shared memory at a time
+  unsigned patternRows() const { return 16 * warpRows; }
+  unsigned patternColumns() const { return 32 * warpColumns; }
+  unsigned rows() const { return patternRows() * repeatRows; }
+  unsigned columns() const { return patternColumns() * repeatColumns; }
+  unsigned threads() const { return 32 * warpRows * warpColumns; }
+  /// Shared memory: two tiles of each operand, or the sums of one pattern of
+  /// rows, in elements of so many bytes.
+  unsigned sharedBytes(unsigned products, unsigned bytes) const {
+    unsigned tiles = rows() + 4 + products * (columns() + 4);
+    unsigned sums = products * patternRows() * (columns() + 4);
+    return bytes * std::max(2 * depth * tiles, sums);
+  }
+};
+
 /// One way to run a kernel.
 struct CardLaunch {
   /// The template that builds it. `Pulled` takes every body.
-  enum class Family { Pulled, RowReduction };
+  enum class Family { Pulled, RowReduction, SimtMatmul };
   Family family = Family::Pulled;
 
   /// In order; the symbol of stage i is the kernel's name, and for i > 0 the
@@ -71,6 +92,12 @@ struct CardLaunch {
   unsigned counterBytes = 0;
 
   unsigned vector = 1; ///< elements that a thread handles at once
+
+  // Matmuls.
+  SimtTile tile;
+  /// Blocks that share K when the rows fit one tile. Each leaves its sums in
+  /// the workspace, and the last one to arrive adds them up in order.
+  unsigned splits = 1;
 
   // Row reductions.
   RowSpace space;

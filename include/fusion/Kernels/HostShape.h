@@ -44,14 +44,24 @@ struct LowBitWeight {
   int64_t block;
 };
 
-/// One matmul, or two that share their left operand.
-struct MatmulShape {
+/// One matmul, or two that share their left operand, of matrices.
+struct ProductShape {
   llvm::SmallVector<MatmulOp, 2> products;
   SymShape space; ///< shape of the products: batch.., M, N
   SymExpr batch;  ///< product of the batch axes that `rhs` has
   SymExpr m, n, k;
   /// Rhs has no batch axes: all leading axes of lhs are rows of one product.
   bool flat;
+};
+/// Nullopt when a result that depends on the products is no view of a value of
+/// their shape.
+std::optional<ProductShape> getProductShape(KernelOp kernel);
+
+/// The axis along which neighbours are neighbours in memory.
+std::optional<int64_t> getContiguousAxis(mlir::Value value);
+
+/// What the host's template needs to know besides.
+struct MatmulShape : ProductShape {
   /// Rhs's elements are contiguous along K (else along N).
   bool contiguousK;
   /// An f32 operand that sgemm can read where it lies.

@@ -257,6 +257,23 @@ void KernelBuilder::whenElse(Val condition, llvm::function_ref<void()> then,
   otherwise();
 }
 
+KernelBuilder::Vals
+KernelBuilder::choose(Val condition, llvm::function_ref<Vals()> then,
+                      llvm::function_ref<Vals()> otherwise) {
+  auto branch = [](llvm::function_ref<Vals()> build) {
+    return [build](OpBuilder &b, Location loc) {
+      Vals values = build();
+      scf::YieldOp::create(b, loc,
+                           SmallVector<Value>(values.begin(), values.end()));
+    };
+  };
+  auto op = scf::IfOp::create(b, condition, branch(then), branch(otherwise));
+  Vals results;
+  for (Value v : op.getResults())
+    results.push_back(wrap(v));
+  return results;
+}
+
 void KernelBuilder::loop(Val begin, Val end, Val step,
                          llvm::function_ref<void(Val)> body) {
   loop(begin, end, step, {}, [&](Val i, llvm::ArrayRef<Val>) {
@@ -370,6 +387,29 @@ Val KernelBuilder::at(Val pointer, int64_t bytes) {
 }
 
 void KernelBuilder::barrier() { NVVM::Barrier0Op::create(b); }
+
+Val KernelBuilder::arriveLast(Val counters, Val number, unsigned count) {
+  auto fence = [&] {
+    LLVM::FenceOp::create(b, LLVM::AtomicOrdering::acq_rel, "device");
+  };
+  Val answer = shared(b.getI32Type(), 1);
+  fence();
+  barrier();
+  when(thread() == i32(0), [&] {
+    Value p = elementPointer(b, counters, toI64(number), b.getI32Type());
+    Val before = wrap(
+        LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, p, i32(1),
+                                  LLVM::AtomicOrdering::acq_rel, "device"));
+    Val last = before == i32(count - 1);
+    when(last, [&] { store(i32(0), counters, number, {}); });
+    store(select(last, i32(1), i32(0)), answer, i32(0), {});
+  });
+  barrier();
+  fence();
+  Val last = load(answer, i32(0), b.getI32Type(), {}) == i32(1);
+  barrier();
+  return last;
+}
 
 void KernelBuilder::waitForPrevious() {
   NVVM::GriddepcontrolOp::create(b, NVVM::GridDepActionKind::wait);

@@ -105,6 +105,9 @@ public:
   void when(Val condition, llvm::function_ref<void()> then);
   void whenElse(Val condition, llvm::function_ref<void()> then,
                 llvm::function_ref<void()> otherwise);
+  /// Values from one of two branches.
+  Vals choose(Val condition, llvm::function_ref<Vals()> then,
+              llvm::function_ref<Vals()> otherwise);
   void loop(Val begin, Val end, Val step, llvm::function_ref<void(Val)> body);
   Vals loop(Val begin, Val end, Val step, llvm::ArrayRef<Val> init,
             llvm::function_ref<Vals(Val, llvm::ArrayRef<Val>)> body);
@@ -121,6 +124,11 @@ public:
   Val at(Val pointer, Val bytes);
   Val at(Val pointer, int64_t bytes);
   void barrier();
+  /// Whether this block is the last of `count` to come here for
+  /// `counters[number]`, which is zero before and after; it then sees what the
+  /// others wrote before. All threads of the block have to come, and get the
+  /// same answer.
+  Val arriveLast(Val counters, Val number, unsigned count);
 
   // Programmatic dependent launch.
   void waitForPrevious();

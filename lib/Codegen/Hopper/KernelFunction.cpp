@@ -273,17 +273,20 @@ KernelFunction::KernelFunction(KernelOp kernel,
 
 KernelFunction::~KernelFunction() = default;
 
-void KernelFunction::whenAligned(llvm::function_ref<void()> fast,
-                                 llvm::function_ref<void()> slow) {
+Val KernelFunction::allAligned() {
   ImplicitLocOpBuilder &b = builder;
   Value bits;
   for (Val p : target->pointers) {
     Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), p);
     bits = bits ? Value(arith::OrIOp::create(b, bits, address)) : address;
   }
-  Val low = k.wrap(arith::AndIOp::create(b, bits, Value(k.i64(15))));
+  return k.wrap(arith::AndIOp::create(b, bits, Value(k.i64(15)))) == k.i64(0);
+}
+
+void KernelFunction::whenAligned(llvm::function_ref<void()> fast,
+                                 llvm::function_ref<void()> slow) {
   ix().when(
-      low == k.i64(0),
+      allAligned(),
       [&] {
         target->aligned = true;
         fast();

@@ -70,6 +70,8 @@ struct KernelFunction {
   /// Runs `fast` where every pointer is 16-byte aligned, else `slow`.
   void whenAligned(llvm::function_ref<void()> fast,
                    llvm::function_ref<void()> slow);
+  /// Whether every pointer is 16-byte aligned, i1.
+  Val allAligned();
   /// Gives up on the kernel: the card has no code for it.
   void fail(const llvm::Twine &reason) {
     if (failure.empty())
@@ -97,6 +99,7 @@ struct KernelFunction {
 // for each, with `f.stage` set.
 void buildRowReduction(KernelFunction &f);
 void buildPulled(KernelFunction &f);
+void buildSimtMatmul(KernelFunction &f);
 
 /// Stores the given results element by element, in this grid's threads.
 void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,
