@@ -56,6 +56,21 @@ static SmallVector<Value> operandSlots(Operation *op) {
   return SmallVector<Value>(op->getOperands());
 }
 
+/// Rounds; finite values stay finite.
+static Tensor narrow(const Tensor &tensor, Type element) {
+  Tensor result(element, tensor.shape);
+  double most =
+      APFloat::getLargest(cast<FloatType>(element).getFloatSemantics())
+          .convertToDouble();
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    double value = tensor.get(i);
+    if (std::isfinite(value))
+      value = std::clamp(value, -most, most);
+    result.set(i, value);
+  }
+  return result;
+}
+
 FailureOr<Tensor> Evaluator::evaluateOp(Operation *op) {
   if (op->getNumResults() != 1)
     return fail(op, "has no evaluation");
@@ -66,9 +81,13 @@ FailureOr<Tensor> Evaluator::evaluateOp(Operation *op) {
     auto bytes = readWeight ? readWeight(weight.getSource()) : std::nullopt;
     if (!bytes)
       return fail(op, "the weight's bytes are not at hand");
-    auto tensor = Tensor::fromBytes(weight.getType(), *bytes);
-    return tensor ? FailureOr<Tensor>(std::move(*tensor))
-                  : fail(op, "the weight's type is not supported");
+    auto tensor = Tensor::fromBytes(
+        weight.getSource().getFileType(weight.getType()), *bytes);
+    if (!tensor)
+      return fail(op, "the weight's type is not supported");
+    if (!weight.getSource().getStored())
+      return std::move(*tensor);
+    return narrow(*tensor, elementType(weight.getType()));
   }
   SmallVector<const Tensor *> operands;
   for (Value v : operandSlots(op))

@@ -119,7 +119,7 @@ Value Importer::materialize(const Tensor &tensor) {
     return ConstantOp::create(builder, loc, getDenseAttr(*bytes, type));
   }
   auto place = WeightRefAttr::get(&context, builder.getStringAttr(tensor.file),
-                                  tensor.offset, tensor.bytes);
+                                  tensor.offset, tensor.bytes, Type());
   return WeightOp::create(builder, loc, type,
                           builder.getStringAttr(tensor.name), place);
 }

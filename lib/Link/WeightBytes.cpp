@@ -8,6 +8,7 @@
 #include "WeightBytes.h"
 
 #include "fusion/Eval/Eval.h"
+#include "fusion/Support/FloatTypes.h"
 
 #include <cerrno>
 #include <cstring>
@@ -55,16 +56,11 @@ Result<int> WeightBytes::open(const std::string &file) {
   return it->second;
 }
 
-Status WeightBytes::copyFile(WeightRefAttr source, artifact::ByteSink &sink) {
-  std::string file = source.getFile().str();
-  Result<int> fd = open(file);
-  if (!fd)
-    return fd.status();
-  chunk.resize(kChunkBytes);
-  uint64_t offset = source.getOffset(), left = source.getLength();
-  while (left > 0) {
-    ssize_t n = pread(*fd, chunk.data(), std::min<uint64_t>(left, chunk.size()),
-                      static_cast<off_t>(offset));
+/// Reads exactly `bytes` bytes.
+static Status readAll(int fd, const std::string &file, char *data, size_t bytes,
+                      uint64_t offset) {
+  while (bytes > 0) {
+    ssize_t n = pread(fd, data, bytes, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0)
@@ -72,10 +68,41 @@ Status WeightBytes::copyFile(WeightRefAttr source, artifact::ByteSink &sink) {
     if (n == 0)
       return fileError(file, "ends before the weights that it should hold; it "
                              "changed while the model was compiled");
-    if (Status s = sink.write(chunk.data(), static_cast<size_t>(n)); !s)
-      return s;
+    data += n;
+    bytes -= static_cast<size_t>(n);
     offset += static_cast<uint64_t>(n);
-    left -= static_cast<uint64_t>(n);
+  }
+  return {};
+}
+
+Status WeightBytes::copyFile(WeightRefAttr source, Type element,
+                             artifact::ByteSink &sink) {
+  std::string file = source.getFile().str();
+  Result<int> fd = open(file);
+  if (!fd)
+    return fd.status();
+  chunk.resize(kChunkBytes);
+  uint64_t offset = source.getOffset(), left = source.getLength();
+  while (left > 0) {
+    size_t bytes = std::min<uint64_t>(left, chunk.size());
+    if (Status s = readAll(*fd, file, chunk.data(), bytes, offset); !s)
+      return s;
+    const char *data = chunk.data();
+    size_t written = bytes;
+    if (source.getStored()) {
+      // A vector's memory is aligned for any element, and the chunk's size is
+      // a multiple of one.
+      auto *values = reinterpret_cast<const float *>(chunk.data());
+      narrow.resize(bytes / sizeof(float));
+      (element.isBF16() ? narrowToBf16 : narrowToF16)(values, narrow.data(),
+                                                      narrow.size());
+      data = reinterpret_cast<const char *>(narrow.data());
+      written = narrow.size() * sizeof(uint16_t);
+    }
+    if (Status s = sink.write(data, written); !s)
+      return s;
+    offset += bytes;
+    left -= bytes;
   }
   return {};
 }
@@ -106,7 +133,7 @@ static std::string packElements(DenseElementsAttr elements) {
 
 Status WeightBytes::write(plan::ConstantOp constant, artifact::ByteSink &sink) {
   if (auto source = dyn_cast_or_null<WeightRefAttr>(constant.getValueAttr()))
-    return copyFile(source, sink);
+    return copyFile(source, elementType(constant.getTensor()), sink);
   Result<std::string> bytes =
       constant.getKernelAttr()
           ? evaluate(constant)

@@ -25,7 +25,10 @@ public:
   Status write(plan::ConstantOp constant, artifact::ByteSink &sink);
 
 private:
-  Status copyFile(WeightRefAttr source, artifact::ByteSink &sink);
+  /// Copies the bytes of a file, rounded to `element` where they are stored in
+  /// another type.
+  Status copyFile(WeightRefAttr source, mlir::Type element,
+                  artifact::ByteSink &sink);
   Result<int> open(const std::string &file);
   Result<std::string> read(plan::ConstantOp constant);
   Result<std::string> evaluate(plan::ConstantOp constant);
@@ -33,6 +36,7 @@ private:
   mlir::SymbolTable symbols;
   llvm::StringMap<int> files; ///< descriptors
   std::vector<char> chunk;
+  std::vector<uint16_t> narrow;
 };
 
 } // namespace fusion

@@ -87,12 +87,21 @@ bool Driver::raise() {
       buildRaisePipeline(pm, RaiseOptions());
       pm.addPass(createAssignRoles());
     }
-    if (!options.cacheState)
-      return;
-    MakeCacheStateOptions state;
-    state.maxContext = options.maxContext;
-    pm.addPass(createMakeCacheState(state));
+    if (options.cacheState) {
+      MakeCacheStateOptions state;
+      state.maxContext = options.maxContext;
+      pm.addPass(createMakeCacheState(state));
+    }
+    addComputeType(pm);
   });
+}
+
+void Driver::addComputeType(OpPassManager &pm) {
+  if (options.computeType.empty())
+    return;
+  SetComputeTypeOptions type;
+  type.type = options.computeType;
+  pm.nest<func::FuncOp>().addPass(createSetComputeType(type));
 }
 
 static FuseOptions makeFuseOptions(const Options &options,

@@ -27,6 +27,8 @@ private:
   bool runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   bool import();
   bool raise();
+  /// Of a raised or imported module, with --compute-type.
+  void addComputeType(mlir::OpPassManager &pm);
   bool fuse();
   bool plan();
   /// With --verify: a copy of the imported module, and its function among the

@@ -43,7 +43,8 @@ struct CommandLine {
                "rounds")};
   cl::opt<std::string> computeType{"compute-type", cl::init("keep"),
                                    cl::cat(category),
-                                   cl::desc("type of the computation: keep")};
+                                   cl::desc("keep; bf16 or fp16: fp32 models "
+                                            "computed in 16 bits")};
   cl::opt<std::string> emit{
       "emit", cl::init("artifact"), cl::cat(category),
       cl::desc("imported, raised, fused, planned, kernel, llvm, ptx, cubin or "
@@ -138,9 +139,12 @@ bool readChoices(const CommandLine &line, Options &options) {
     return usage("unknown --numerics '" + line.numerics +
                  "', expected default or strict");
   options.strict = line.numerics == "strict";
+  if (line.computeType != "keep" && line.computeType != "bf16" &&
+      line.computeType != "fp16")
+    return usage("unknown --compute-type '" + line.computeType +
+                 "', expected keep, bf16 or fp16");
   if (line.computeType != "keep")
-    return usage("--compute-type '" + line.computeType +
-                 "' is not available, expected keep");
+    options.computeType = line.computeType;
   return true;
 }
 
@@ -190,6 +194,8 @@ std::string Options::canonical() const {
   if (cacheState)
     os << " kv-cache=state max-context=" << maxContext;
   os << (strict ? " numerics=strict" : "");
+  if (!computeType.empty())
+    os << " compute-type=" << computeType;
   for (const std::string &kind : disabled)
     os << " disable-fusion=" << kind;
   if (fuel >= 0)

@@ -36,6 +36,7 @@ struct Options {
   bool cacheState = false;
   int64_t maxContext = 2048;
   bool strict = false;
+  std::string computeType; ///< bf16 or fp16; empty: as in the file
   ExplainForm explain = ExplainForm::None;
   std::string expect;
   std::vector<std::string> disabled;

@@ -26,6 +26,7 @@ bool Driver::addUnfused() {
   fuse.device = options.card ? "h200" : "host";
   fuse.disabled = {"all"};
   PassManager manager(&context);
+  addComputeType(manager);
   buildFusePipeline(manager, fuse);
   if (failed(manager.run(*unfused)))
     return false;

@@ -64,6 +64,22 @@ def ProveMasks : Pass<"fusion-prove-masks", "::mlir::func::FuncOp"> {
   }];
 }
 
+def SetComputeType : Pass<"fusion-set-compute-type", "::mlir::func::FuncOp"> {
+  let summary = "an fp32 model deployed in 16 bits";
+  let description = [{
+    Gives fp32 activations, weights and session caches the type `type`. Weights
+    are rounded once, by Link, when their bytes are streamed; constants in the
+    IR at once; finite values stay finite. What keeps fp32: scalars, positions,
+    angles and masks (all that comes from integers and constants alone), tables
+    of rotations, biases of attentions, statistics, scales of quantised weights,
+    and what the model itself widens to fp32. Inputs and outputs keep their
+    types: a cast stands at the border. Works on raised and on imported modules.
+  }];
+  let options = [
+    Option<"type", "type", "std::string", "\"bf16\"", "bf16 or fp16">,
+  ];
+}
+
 def VerifyRaised : Pass<"fusion-verify-raised", "::mlir::func::FuncOp"> {
   let summary = "say what was left decomposed, and why";
   let description = [{

@@ -9,6 +9,7 @@
 #ifndef FUSION_SUPPORT_FLOATTYPES_H
 #define FUSION_SUPPORT_FLOATTYPES_H
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -67,6 +68,11 @@ inline uint16_t floatToBf16(float value) {
 }
 inline float f16ToFloat(uint16_t bits) { return decodeFloat(kF16, bits); }
 inline uint16_t floatToF16(float value) { return encodeFloat(kF16, value); }
+
+/// Rounds `count` floats to bf16 or fp16. Finite values stay finite: beyond the
+/// largest they become that one.
+void narrowToBf16(const float *values, uint16_t *bits, size_t count);
+void narrowToF16(const float *values, uint16_t *bits, size_t count);
 
 /// F8E8M0: an unsigned power of two, 2^(bits - 127); 255 is NaN.
 float f8e8m0ToFloat(uint8_t bits);

@@ -19,6 +19,11 @@ void FusionDialect::registerAttributes() {
       >();
 }
 
+RankedTensorType WeightRefAttr::getFileType(Type tensor) const {
+  auto type = cast<RankedTensorType>(tensor);
+  return getStored() ? withElementType(type, getStored()) : type;
+}
+
 /// A name, a number, or an expression in quotes.
 static FailureOr<StringAttr> parseDim(AsmParser &parser) {
   std::string text;

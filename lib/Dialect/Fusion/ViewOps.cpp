@@ -13,11 +13,18 @@ using namespace fusion;
 //===----------------------------------------------------------------------===//
 
 LogicalResult WeightOp::verify() {
-  auto bytes = numBytes(getType()).asConstant();
+  if (Type stored = getSource().getStored()) {
+    Type element = elementType(getType());
+    if (!stored.isF32() || !(element.isBF16() || element.isF16()))
+      return emitOpError("expected f32 bytes to be read as bf16 or f16, found ")
+             << stored << " and " << element;
+  }
+  RankedTensorType file = getSource().getFileType(getType());
+  auto bytes = numBytes(file).asConstant();
   if (!bytes)
     return emitOpError("expected a static type, found ") << getType();
   if (static_cast<uint64_t>(*bytes) != getSource().getLength())
-    return emitOpError("expected ") << *bytes << " bytes for " << getType()
+    return emitOpError("expected ") << *bytes << " bytes for " << file
                                     << ", found " << getSource().getLength();
   return success();
 }

@@ -78,8 +78,10 @@ LogicalResult plan::ConstantOp::verify() {
   if (!bytes)
     return emitOpError("expected a static type, found ") << getTensor();
   if (auto source = dyn_cast_or_null<WeightRefAttr>(getValueAttr())) {
+    RankedTensorType file = source.getFileType(getTensor());
+    bytes = numBytes(file).asConstant();
     if (source.getLength() != static_cast<uint64_t>(*bytes))
-      return emitOpError("expected ") << *bytes << " bytes for " << getTensor()
+      return emitOpError("expected ") << *bytes << " bytes for " << file
                                       << ", found " << source.getLength();
   } else if (getValueAttr() && !isa<DenseElementsAttr>(getValueAttr())) {
     return emitOpError("expected #fusion.weight or dense elements");

@@ -140,4 +140,27 @@ TEST(FloatTypes, PowersOfTwo) {
   EXPECT_EQ(254, floatToF8e8m0(INFINITY));
 }
 
+void checkNarrowing(const FloatFormat &format,
+                    void (*narrow)(const float *, uint16_t *, size_t)) {
+  // Every sign, exponent and leading mantissa, with the rest of the mantissa
+  // low, at the ties and high.
+  std::vector<float> values;
+  for (uint32_t high = 0; high < 0x10000; ++high)
+    for (uint32_t low : {0x0u, 0x1u, 0xfffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u,
+                         0x8001u, 0xffffu})
+      values.push_back(bitsToFloat(high << 16 | low));
+  std::vector<uint16_t> bits(values.size());
+  narrow(values.data(), bits.data(), values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    Overflow overflow =
+        std::isfinite(values[i]) ? Overflow::Saturate : Overflow::Ieee;
+    ASSERT_EQ(encodeFloat(format, values[i], overflow), bits[i]) << values[i];
+  }
+}
+
+TEST(FloatTypes, NarrowingKeepsFiniteValuesFinite) {
+  checkNarrowing(kBF16, narrowToBf16);
+  checkNarrowing(kF16, narrowToF16);
+}
+
 } // namespace

@@ -79,15 +79,23 @@ def Fusion_WeightAttr : Fusion_Attr<"WeightRef", "weight"> {
   let description = [{
     `file` is the path as the importer opened it; `offset` and `length` are in
     bytes. The bytes are little endian, row-major, sub-byte elements packed
-    with the first one in the low bits.
+    with the first one in the low bits. `stored` is the element type of those
+    bytes where it is not that of the tensor: they are rounded once when they
+    are read, and finite values stay finite.
 
     ```mlir
     #fusion.weight<"model.onnx.data", 4096, 1179648>
+    #fusion.weight<"model.onnx.data", 4096, 1179648, f32>
     ```
   }];
   let parameters = (ins "::mlir::StringAttr":$file, "uint64_t":$offset,
-                        "uint64_t":$length);
-  let assemblyFormat = "`<` $file `,` $offset `,` $length `>`";
+                        "uint64_t":$length,
+                        OptionalParameter<"::mlir::Type">:$stored);
+  let assemblyFormat = "`<` $file `,` $offset `,` $length (`,` $stored^)? `>`";
+  let extraClassDeclaration = [{
+    /// The type of the bytes of a weight of type `tensor`.
+    ::mlir::RankedTensorType getFileType(::mlir::Type tensor) const;
+  }];
 }
 
 def Fusion_KernelAttr : Fusion_Attr<"KernelConfig", "config"> {
