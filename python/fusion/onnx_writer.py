@@ -24,6 +24,7 @@ class OnnxWriter:
         self.data_path = self.path.with_name(self.path.name + ".data")
         self._data_tmp = self.data_path.with_name(self.data_path.name + ".part")
         self._data = open(self._data_tmp, "wb")
+        self._end = 0
         self._nodes, self._initializers, self._constants = [], [], {}
         self.inputs, self.outputs = [], []
 
@@ -36,8 +37,8 @@ class OnnxWriter:
             self._data_tmp.unlink(missing_ok=True)
 
     def node(self, op, inputs, name, outputs=1, domain="", output=None, **attributes):
-        """Adds a node; returns its output's name, or a tuple of them when there are several."""
-        names = [output] if output else [f"{name}_output_{i}" for i in range(outputs)]
+        """Adds a node; returns its output's name, or a tuple of them when there are several. `output` names it, or all of them."""
+        names = list(output) if isinstance(output, (list, tuple)) else [output] if output else [f"{name}_output_{i}" for i in range(outputs)]
         self._nodes.append(helper.make_node(op, list(inputs), names, name=name, domain=domain, **attributes))
         return names[0] if len(names) == 1 else tuple(names)
 
@@ -51,15 +52,23 @@ class OnnxWriter:
         if array.nbytes < EXTERNAL_FROM:
             self._initializers.append(numpy_helper.from_array(array, name))
             return name
-        offset = -(-self._data.tell() // ALIGNMENT) * ALIGNMENT
-        self._data.seek(offset)
-        self._data.write(array.data)
-        t = TensorProto(name=name, data_type=helper.np_dtype_to_tensor_dtype(array.dtype), dims=array.shape,
-                        data_location=TensorProto.EXTERNAL)
-        for k, v in (("location", self.data_path.name), ("offset", offset), ("length", array.nbytes)):
+        self._data.seek(self.reserve(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape, array.nbytes))
+        self._data.write(array.reshape(-1).view(np.uint8).data)  # types of ml_dtypes have no buffer
+        return name
+
+    def reserve(self, name, data_type, dims, size):
+        """Adds an initializer of `size` bytes in the data file without writing it; returns its offset."""
+        offset = -(-self._end // ALIGNMENT) * ALIGNMENT
+        self._end = offset + size
+        t = TensorProto(name=name, data_type=data_type, dims=dims, data_location=TensorProto.EXTERNAL)
+        for k, v in (("location", self.data_path.name), ("offset", offset), ("length", size)):
             t.external_data.add(key=k, value=str(v))
         self._initializers.append(t)
-        return name
+        return offset
+
+    def file(self):
+        """Descriptor of the data file, for bytes of reserved initializers (os.pwrite)."""
+        return self._data.fileno()
 
     def constant(self, value, dtype=np.int64):
         """A small constant, shared by all its uses."""

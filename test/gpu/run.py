@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Everything that is tested on a card, by one command; a message and exit code 0 where there is none.
 
-    run.py [--bin build/dev/bin] [--only kernels,families,models,text,sanitizer] [--family matmul,attention] [--case REGEX]
+    run.py [--bin build/dev/bin] [--only kernels,families,models,text,steps,sanitizer] [--family matmul,attention] [--case REGEX]
            [--models DIR] [--text MODEL.onnx=PROMPTS.json ...] [--sample] [--assemble] [--device host] [--jobs N]
 
 kernels    single kernels from their cubins (kernel-sweep): poisoned results, guard zones, aligned and unaligned rows
 families   sweeps of families/*.py: small graphs of one family against fp64, each run twice, bit for bit
 models     exported models NAME.onnx with NAME.npz, NAME.1.npz (keys in:<input>, out:<output>), fused and unfused
 text       greedy text with the cache inside the session, token by token against a reference
+steps      1,000 decode steps through one captured graph, against fp64 and the host
 sanitizer  compute-sanitizer over a few cases of each family
 
 --assemble only compiles (for a machine without a card); --device host runs the same on the processor. The last line says
@@ -37,7 +38,7 @@ import onnx  # noqa: E402
 import frame  # noqa: E402
 from fusion.testing import file_name, load_npy  # noqa: E402
 
-SECTIONS = ("kernels", "families", "models", "text", "sanitizer")
+SECTIONS = ("kernels", "families", "models", "text", "steps", "sanitizer")
 OPTIONS = None  # of the command line, inherited by worker processes
 CASES = []
 
@@ -205,6 +206,12 @@ def text(count):
                 report(result, count)
 
 
+def steps(count):
+    import steps as decode
+    for result in decode.check(sys.modules[__name__]):
+        report(result, count)
+
+
 def main():
     global OPTIONS
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -233,7 +240,7 @@ def main():
         OPTIONS.tmp = pathlib.Path(tmp)
         for name in OPTIONS.only:
             count, start = [0, 0], time.time()
-            if OPTIONS.assemble and name in ("text", "sanitizer"):
+            if OPTIONS.assemble and name in ("text", "steps", "sanitizer"):
                 continue
             globals()[name](count)
             print(f"== {name}: {count[0]} passed, {count[1]} failed in {time.time() - start:.0f} s", flush=True)

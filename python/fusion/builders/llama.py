@@ -10,8 +10,9 @@ Two forms:
           zero points where the format has an offset), 8-bit ones as blocked DequantizeLinear. A weight tied between
           embedding and head is stored once.
 """
+import ml_dtypes
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from fusion.gguf_file import LlamaFile
 from fusion.onnx_writer import OnnxWriter
@@ -21,6 +22,8 @@ OPSET = 21  # blocked DequantizeLinear
 
 
 class LlamaBuilder:
+    real = np.dtype(np.float32)  # type of activations
+
     def __init__(self, source: LlamaFile, writer: OnnxWriter, form: str):
         assert form in FORMS
         self.source, self.w, self.form, self.c = source, writer, form, source.config
@@ -116,8 +119,8 @@ class LlamaBuilder:
         valid = w.node("Cast", ["attention_mask"], name + "/Cast", to=TensorProto.BOOL)
         valid = w.node("Unsqueeze", [valid, w.constant([1, 2])], name + "/Unsqueeze_3")
         seen = w.node("And", [causal, valid], name + "/And")
-        lowest = w.constant(np.finfo(np.float32).min, np.float32)
-        self.bias = w.node("Where", [seen, w.constant(0.0, np.float32), lowest], name + "/Where")
+        lowest = w.constant(ml_dtypes.finfo(self.real).min, self.real)
+        self.bias = w.node("Where", [seen, w.constant(0.0, self.real), lowest], name + "/Where")
 
     def heads(self, x, count, name):
         c, w = self.c, self.w
@@ -149,7 +152,7 @@ class LlamaBuilder:
         q, k = self.rotate(q, name + "/q_rotary"), self.rotate(k, name + "/k_rotary")
         keys, values = self.cached(k, layer, "key", name), self.cached(v, layer, "value", name)
         scores = w.node("MatMul", [q, w.node("Transpose", [keys], name + "/Transpose", perm=[0, 1, 3, 2])], name + "/MatMul")
-        scores = w.node("Mul", [scores, w.constant(c.head_dim ** -0.5, np.float32)], name + "/Mul")
+        scores = w.node("Mul", [scores, w.constant(c.head_dim ** -0.5, self.real)], name + "/Mul")
         scores = w.node("Softmax", [w.node("Add", [scores, self.bias], name + "/Add")], name + "/Softmax", axis=-1)
         y = w.node("Transpose", [w.node("MatMul", [scores, values], name + "/MatMul_1")], name + "/Transpose_1", perm=[0, 2, 1, 3])
         y = w.node("Reshape", [y, w.constant([0, 0, c.heads * c.head_dim])], name + "/Reshape")
@@ -165,7 +168,7 @@ class LlamaBuilder:
     # The whole graph
 
     def interface(self):
-        c, w, f, i = self.c, self.w, TensorProto.FLOAT, TensorProto.INT64
+        c, w, f, i = self.c, self.w, helper.np_dtype_to_tensor_dtype(self.real), TensorProto.INT64
         w.input("input_ids", i, ["batch", "sequence_length"])
         w.input("attention_mask", i, ["batch", "past_sequence_length + sequence_length"])
         w.input("position_ids", i, ["batch", "sequence_length"])
