@@ -46,6 +46,15 @@ Result<std::unique_ptr<Decoder>> Decoder::create(Session &session) {
   if (type != DType::F32 && type != DType::F16 && type != DType::BF16)
     return refusal(session, std::string("its logits are of type ") +
                                 name(type) + ", expected f32, f16 or bf16");
+  // Axes before the tokens: a batch.
+  for (size_t axis = 0; axis + 1 < m.inputs[ids].shape.size(); ++axis) {
+    const SymExpr &size = m.inputs[ids].shape[axis];
+    if (size.asConstant().value_or(1) != 1)
+      return refusal(session, "it was compiled for a batch of " + size.str() +
+                                  " (input '" + m.inputs[ids].name +
+                                  "'), and one sequence is generated at a "
+                                  "time; compile with --dim batch=1");
+  }
   decoder->idsInput = static_cast<uint32_t>(ids);
   decoder->logits = static_cast<uint32_t>(logits);
   return decoder;
@@ -189,6 +198,23 @@ Result<int64_t> Decoder::choose() const {
   return best;
 }
 
+/// A run that failed because of a token says which one.
+Status Decoder::explain(const Status &failure, const int64_t *ids,
+                        int64_t count) const {
+  const Model &m = session.loaded().model();
+  auto vocabulary = m.outputs[logits].shape.back().asConstant();
+  if (failure.code() != StatusCode::InvalidInput || !vocabulary)
+    return failure;
+  const int64_t *bad = std::find_if(
+      ids, ids + count, [&](int64_t id) { return id >= *vocabulary; });
+  if (bad == ids + count)
+    return failure;
+  return refusal(session, "token id " + std::to_string(*bad) + " of input '" +
+                              m.inputs[idsInput].name +
+                              "' is outside the vocabulary of " +
+                              std::to_string(*vocabulary) + " tokens");
+}
+
 Result<int64_t> Decoder::step(const std::vector<int64_t> &ids) {
   if (ids.empty())
     return refusal(session, "there are no tokens to start from");
@@ -199,7 +225,7 @@ Result<int64_t> Decoder::step(const std::vector<int64_t> &ids) {
     if (Status s = bind(next, count); !s)
       return s;
     if (Status s = session.run(options); !s)
-      return s;
+      return explain(s, next, count);
     next += count;
     left -= count;
   }

@@ -10,6 +10,7 @@
 #include "Blas.h"
 #include "Executor.h"
 #include "HostImage.h"
+#include "IndexFault.h"
 #include "fusion/Runtime/Buffer.h"
 #include "fusion/Runtime/ThreadPool.h"
 
@@ -255,7 +256,7 @@ Status HostSession::runLaunch(const Step &step, uint32_t index) {
     return {};
   case kHostIndexOutOfRange:
     return Status(StatusCode::InvalidInput,
-                  where(model, launch) + ": an index is out of range");
+                  where(model, launch) + indexFault(model, launch, step));
   case kHostDivisionByZero:
     return Status(StatusCode::InvalidInput,
                   where(model, launch) + ": integer division by zero");

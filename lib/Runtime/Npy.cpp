@@ -174,6 +174,10 @@ Result<NpyTensor> fusion::readNpy(const std::string &path, DType type) {
   size_t rest = file.size - header->dataOffset;
   if (!count || *count > rest / width)
     return bad("it is truncated: the shape needs more bytes than it has");
+  if (rest > *count * width)
+    return bad("it has " + std::to_string(rest - *count * width) +
+               " bytes behind the " + std::to_string(*count) +
+               " elements of its shape");
   NpyTensor tensor;
   tensor.type = type;
   tensor.shape = header->shape;

@@ -76,6 +76,14 @@ class GenerateTest(unittest.TestCase):
             with self.subTest(ids):
                 code, _, err = tools.call("fusion-run", self.dir / "lowbit.fusion", "--device=host", "--generate=2", f"--prompt-ids={ids}", "--json")
                 self.assertIn(code, (1, 2), err)
+                if code == 1:  # the id, the input, and how many there are
+                    self.assertRegex(err, f"{ids.split(',')[-1]}.*input_ids.*64")
+
+    def test_a_batch_is_refused(self):
+        tools.compile(self.dir / "float.onnx", self.dir / "batch.fusion", "--kv-cache=state", "--max-context=40", "--dim=batch=3")
+        code, _, err = tools.call("fusion-run", self.dir / "batch.fusion", "--generate=2", "--prompt-ids=1,2")
+        self.assertEqual(code, 1)
+        self.assertRegex(err, "batch of 3.*--dim batch=1")
 
     def test_stream_gives_the_same_tokens(self):
         found = list(chat.generate(tools.bin / "fusion-run", self.dir / "lowbit.fusion", PROMPT, COUNT, [10**6]))

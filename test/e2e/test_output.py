@@ -76,6 +76,25 @@ class OutputTest(unittest.TestCase):
         self.assertEqual(self.compile("-o", "-", "--emit=ptx").returncode, 2)
         self.assertEqual(sorted(os.listdir(self.dir)), ["a.fusion", "m.onnx"])
 
+    def test_a_full_standard_output_is_an_error(self):
+        with open("/dev/full", "wb") as full:
+            r = subprocess.run([str(tools.bin / "fusion-compile"), "m.onnx", "-o", "b.fusion", "--explain"], cwd=self.dir, stdout=full, stderr=subprocess.PIPE)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(b"standard output", r.stderr)
+
+    def test_options_without_effect_are_refused(self):
+        for option in ("--max-context=64", "--fuel=-3"):
+            with self.subTest(option=option):
+                self.assertEqual(self.compile("-o", "b.fusion", option).returncode, 2)
+
+    def test_the_file_is_named_once(self):
+        graph = onnx.load(self.dir / "m.onnx")
+        graph.graph.node[0].op_type = "Frobnicate"
+        onnx.save(graph, self.dir / "bad.onnx")
+        for arguments in (["bad.onnx"], ["nowhere.onnx"]):
+            r = subprocess.run([str(tools.bin / "fusion-compile"), *arguments, "-o", "b.fusion"], cwd=self.dir, capture_output=True, text=True)
+            self.assertEqual(r.stderr.splitlines()[0].count(arguments[0]), 1, r.stderr)
+
     def test_names_in_options_must_exist(self):
         for option, says in (("--role=token_ids=nope", b"nope"), ("--role=foo=x", b"foo"), ("--disable-fusion=swiglu@nope", b"nope")):
             with self.subTest(option=option):

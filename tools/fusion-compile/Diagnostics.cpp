@@ -44,10 +44,12 @@ LogicalResult DiagnosticPrinter::print(Diagnostic &diagnostic) {
   if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
     return success();
   auto printOne = [&](Diagnostic &d) {
-    llvm::errs() << file << ": " << severity(d.getSeverity()) << ": ";
     StringRef node = nodeOf(d.getLocation());
     std::string text = d.str();
-    // A message may name the node itself.
+    // A message may name the file or the node itself.
+    if (!StringRef(text).contains(file))
+      llvm::errs() << file << ": ";
+    llvm::errs() << severity(d.getSeverity()) << ": ";
     if (!node.empty() && !StringRef(text).contains(node))
       llvm::errs() << "node '" << node << "': ";
     llvm::errs() << text << "\n";

@@ -138,7 +138,8 @@ ExitCode Driver::printModule() {
 /// A site that `--disable-fusion=KIND@NODE` names must exist.
 bool Driver::checkDisabledSites() {
   for (StringRef text : options.disabled) {
-    auto [kind, node] = text.split('@');
+    StringRef kind, node;
+    std::tie(kind, node) = text.split('@');
     if (!text.contains('@') || node == "*" ||
         !llvm::is_contained(siteKinds(), kind))
       continue;
@@ -166,6 +167,13 @@ ExitCode Driver::conclude() {
     report.printJson(os);
   else if (options.explain == ExplainForm::Html)
     report.printHtml(os);
+  os.flush();
+  if (options.output != "-" && llvm::outs().has_error()) {
+    llvm::errs() << "fusion-compile: cannot write to standard output: "
+                 << llvm::outs().error().message() << "\n";
+    llvm::outs().clear_error();
+    return kInputFault;
+  }
   if (options.expect.empty())
     return kSuccess;
   ExpectationResult result = checkExpectations(options.expect, report);

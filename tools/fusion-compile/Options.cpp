@@ -132,6 +132,10 @@ bool readChoices(const CommandLine &line, Options &options) {
   if (options.verify && options.cacheState)
     return usage("--verify needs --kv-cache=expose: the unfused form has no "
                  "session state");
+  if (line.maxContext.getNumOccurrences() > 0 && !options.cacheState)
+    return usage("--max-context needs --kv-cache=state: a session's own cache");
+  if (line.fuel.getNumOccurrences() > 0 && line.fuel < 0)
+    return usage("expected --fuel of at least 0");
   if (line.maxContext < 1 || line.maxContext > (int64_t(1) << 31))
     return usage("expected --max-context between 1 and 2^31");
   options.maxContext = line.maxContext;

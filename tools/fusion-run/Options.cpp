@@ -159,6 +159,16 @@ std::string contradiction(const Options &o) {
            "--generate=N";
   if (o.stream && o.json)
     return "--stream and --json exclude each other";
+  if (o.stream && o.bench > 0)
+    return "--stream and --bench exclude each other";
+  if (o.verify &&
+      (o.bench > 0 || o.json || !o.outputDir.empty() || !o.profile.empty()))
+    return "--verify goes with none of --bench, --json, --output-dir and "
+           "--profile";
+  if (o.forced.size() > static_cast<size_t>(o.generate))
+    return "--force-ids has " + std::to_string(o.forced.size()) +
+           " tokens, and --generate=" + std::to_string(o.generate) +
+           " feeds no more than that many";
   return {};
 }
 

@@ -39,7 +39,7 @@ static int printInfo(const std::string &path) {
   return kSuccess;
 }
 
-int main(int argc, char **argv) {
+static int runTool(int argc, char **argv) {
   int exitCode = kSuccess;
   auto options = parseOptions(argc, argv, exitCode);
   if (!options)
@@ -58,4 +58,13 @@ int main(int argc, char **argv) {
   if (options->verify)
     return runVerify(*options, **session);
   return runInputs(*options, **session);
+}
+
+int main(int argc, char **argv) {
+  int code = runTool(argc, argv);
+  // Results that nobody could read are no success.
+  if ((fflush(stdout) != 0 || ferror(stdout)) && code == kSuccess)
+    return fail(
+        Status(StatusCode::InvalidInput, "cannot write to standard output"));
+  return code;
 }

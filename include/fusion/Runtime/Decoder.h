@@ -33,6 +33,8 @@ private:
   std::vector<int64_t> shapeOf(uint32_t input, int64_t count) const;
   int64_t mostAtOnce() const;
   Result<int64_t> choose() const;
+  Status explain(const Status &failure, const int64_t *ids,
+                 int64_t count) const;
 
   Session &session;
   uint32_t idsInput = 0, logits = 0;

@@ -135,7 +135,10 @@ TEST_F(CommandLine, Usage) {
         "a.fusion --bench=many", "a.fusion --generate=3",
         "a.fusion --generate=3 --prompt-ids=1,,2",
         "a.fusion --generate=-1 --prompt-ids=1", "a.fusion --prompt-ids=1",
-        "a.fusion --generate=1 --prompt-ids=1 --stream --json"})
+        "a.fusion --generate=1 --prompt-ids=1 --stream --json",
+        "a.fusion --generate=1 --prompt-ids=1 --stream --bench=2",
+        "a.fusion --generate=2 --prompt-ids=1 --force-ids=1,2,3",
+        "a.fusion --verify --bench=2"})
     expect(wrong, 2, "fusion-run: error: ");
   expect("/no/such.fusion", 1, "'/no/such.fusion'");
 }
@@ -174,7 +177,8 @@ TEST_F(CommandLine, FaultsOfTheInputWriteNothing) {
   expect(m.path() + tail + " --input x=/no/file", 1, "'/no/file'");
   expect(m.path() + tail + " --input x=" + x + " --device=cuda", 1,
          "--device=cuda");
-  expect(m.path() + tail + " --input x=" + x + " --verify", 1, "unfused");
+  expect(m.path() + tail + " --input x=" + x + " --verify", 2, "--verify");
+  expect(m.path() + " --input x=" + x + " --verify", 1, "unfused");
   expect(m.path() + tail + " --generate=1 --prompt-ids=1", 2, "neither");
   EXPECT_FALSE(fs::exists(out));
 }
@@ -193,6 +197,8 @@ TEST_F(CommandLine, InfoBenchAndProfile) {
   std::ifstream in(trace);
   std::string text(std::istreambuf_iterator<char>(in), {});
   EXPECT_NE(std::string::npos, text.find("\"traceEvents\""));
+  for (const char *what : {" --info", " --bench=2 --json"})
+    EXPECT_EQ(1, run(m.path() + x + what + " > /dev/full").code) << what;
 }
 
 TEST_F(CommandLine, VerifyComparesWithTheUnfusedSet) {
@@ -228,9 +234,19 @@ TEST_F(CommandLine, Generate) {
   expect(head + "5 --stream --force-ids=2,2", 0, "^1\n7\n7\n6\n3\n$");
   expect(head + "0 --json", 0, "\"tokens\": \\[\\]");
   expect(head + "2 --bench=3 --json", 0, "\"tokens\": \\[1, 4\\]");
+  EXPECT_EQ(1, run(head + "2 --json > /dev/full").code);
   // Three and nine fit the context of twelve; the next does not.
   expect(head + "10 --json", 0, "tokens");
   expect(head + "11 --json", 1, "12 tokens.*--max-context");
+}
+
+TEST_F(CommandLine, GenerateTakesOneSequence) {
+  TestModel m;
+  makeLanguageModel(m);
+  m.model.inputs[0].shape[0] = 3;
+  ASSERT_TRUE(m.write());
+  expect(m.path() + " --prompt-ids=1 --generate=1", 1,
+         "a batch of 3 \\(input 'ids'\\).*--dim batch=1");
 }
 
 } // namespace

@@ -167,6 +167,11 @@ TEST_F(Npy, Refusals) {
     ASSERT_FALSE(tensor) << dict;
     EXPECT_NE(std::string::npos, tensor.status().message().find("a.npy"));
   }
+  put(file("{'descr': '<f4', 'fortran_order': False, 'shape': (15,), }", data));
+  EXPECT_NE(std::string::npos, readNpy(path, DType::F32)
+                                   .status()
+                                   .message()
+                                   .find("4 bytes behind the 15 elements"));
   EXPECT_FALSE(readNpy(folder / "missing.npy", DType::F32));
   EXPECT_FALSE(readNpy(folder, DType::F32));
   put("");
