@@ -4,7 +4,7 @@
     lit -v build/dev/test --filter Raise   those of a folder
     lit -v test/Raise/rms-norm.mlir        one file, with the tools of build/dev
 
-Substitutions: %python, %ptxas (with feature `ptxas`), %source_root; tools are found by name. REQUIRES: fusion-lsp-server and
+Substitutions: %python, %bin (the tools), %ptxas (with feature `ptxas`), %source_root; tools are found by name. REQUIRES: fusion-lsp-server and
 the like name a tool that the build has.
 """
 import os
@@ -38,7 +38,7 @@ config.environment["PATH"] = os.pathsep.join([str(build / "bin"), llvm_bin, os.e
 config.environment["PYTHONPATH"] = str(SOURCE.parent / "python")
 config.environment["LC_ALL"] = "C.UTF-8"
 
-config.substitutions += [("%python", python), ("%source_root", str(SOURCE.parent))]
+config.substitutions += [("%python", python), ("%source_root", str(SOURCE.parent)), ("%bin", str(build / "bin"))]
 config.available_features.update(t for t in TOOLS if (build / "bin" / t).exists())
 if ptxas:
     config.available_features.add("ptxas")

@@ -1,45 +1,64 @@
 #!/usr/bin/env python3
-"""Packs what the sweep of generated kernels needs on a machine with a card into one folder.
+"""Packs tools, tests and benchmarks into one compressed folder for a machine with a card: no LLVM, no sources, no build there.
 
-    pack.py --build build/dev --out build/gpu-pack [--sample]
+    pack.py [--build build/release-static] [--out build/card.tar.xz] [--models DIR]
 
-There: `bash run.sh [--seed=N] [--check-only]`. The folder holds the driver (and its source, in case it does not run there), the
-cubins and the list of cases; no compiler and no toolkit is needed.
+There (Python with numpy, onnx and ml_dtypes; ptxas of a CUDA toolkit; torch and triton for the benchmarks):
+
+    tar -xf card.tar.xz && cd card && bash test.sh && bash bench.sh
+
+Arguments go to test/gpu/run.py and python/bench/card.py. --models adds exported models with stored outputs.
 """
 import argparse
+import io
 import pathlib
-import shutil
 import subprocess
 import sys
+import tarfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-SOURCE = HERE.parent.parent
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PROGRAMS = ("bin/fusion", "bin/fusion-run", "bin/kernel-sweep", "lib/libfusion_runtime.so")
+LINKS = ("fusion-compile", "fusion-opt")
+SCRIPTS = {"test.sh": 'test/gpu/run.py --bin bin --models models "$@"', "bench.sh": 'python/bench/card.py --bin bin "$@"'}
+
+
+def add_text(tar, name, text):
+    entry = tarfile.TarInfo(f"card/{name}")
+    data = text.encode()
+    entry.size, entry.mode = len(data), 0o755
+    tar.addfile(entry, io.BytesIO(data))
 
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--build", type=pathlib.Path, required=True)
-    p.add_argument("--out", type=pathlib.Path, required=True)
-    p.add_argument("--fusion-opt", type=pathlib.Path, help="default: that of the build")
-    p.add_argument("--sample", action="store_true", help="the cases of the normal test run only")
+    p.add_argument("--build", type=pathlib.Path, default=SOURCE / "build/release-static")
+    p.add_argument("--out", type=pathlib.Path, default=SOURCE / "build/card.tar.xz")
+    p.add_argument("--models", type=pathlib.Path)
     a = p.parse_args()
-    kernels, src = a.out / "kernels", a.out / "src"
-    shutil.rmtree(a.out, ignore_errors=True)
-    (src / "fusion/Support").mkdir(parents=True)
-    subprocess.run([sys.executable, HERE / "sweep.py", "--out", kernels] + ["--sample"] * a.sample, check=True)
-    subprocess.run([a.fusion_opt or a.build / "bin/fusion-opt", kernels / "sweep.mlir",
-                    f"--fusion-assemble-hopper=directory={kernels}", "-o", "/dev/null"], check=True)
-    for path in kernels.iterdir():
-        if path.suffix not in (".cubin", ".txt"):
-            path.unlink()
-    for name in ("KernelSweep.cpp", "Sweep.cpp", "Sweep.h", "Cuda.h"):
-        shutil.copy(HERE / name, src)
-    shutil.copy(SOURCE / "lib/Support/SymExpr.cpp", src)
-    shutil.copy(SOURCE / "include/fusion/Support/SymExpr.h", src / "fusion/Support")
-    shutil.copy(a.build / "bin/kernel-sweep", a.out)
-    shutil.copy(HERE / "kernel-sweep.sh", a.out / "run.sh")
-    size = sum(f.stat().st_size for f in a.out.rglob("*") if f.is_file())
-    print(f"{a.out}: {len(list(kernels.glob('*.cubin')))} kernels, {size / 1e6:.1f} MB; there: bash run.sh")
+    missing = [str(a.build / f) for f in PROGRAMS if not (a.build / f).exists()]
+    if missing:
+        sys.exit(f"not built: {', '.join(missing)}; cmake --preset release-static && ninja -C {a.build}")
+    files = subprocess.run(["git", "ls-files", "python", "test/gpu"], cwd=SOURCE, capture_output=True, text=True, check=True).stdout.split()
+    # xz over all cores; tarfile's own takes one.
+    with open(a.out, "wb") as out, subprocess.Popen(["xz", "-6", "-T0"], stdin=subprocess.PIPE, stdout=out) as xz:
+        with tarfile.open(fileobj=xz.stdin, mode="w|", dereference=True) as tar:
+            for name in files:
+                if name.endswith((".py", ".txt", ".json")):
+                    tar.add(SOURCE / name, f"card/{name}")
+            for name in PROGRAMS:
+                tar.add(a.build / name, f"card/{name}")
+            for name in LINKS:
+                link = tarfile.TarInfo(f"card/bin/{name}")
+                link.type, link.linkname = tarfile.SYMTYPE, "fusion"
+                tar.addfile(link)
+            for name in sorted(a.models.iterdir()) if a.models else ():
+                tar.add(name, f"card/models/{name.name}")
+            for name, command in SCRIPTS.items():
+                add_text(tar, name, f'#!/bin/bash\ncd "$(dirname "$0")" && exec python3 {command}\n')
+        xz.stdin.close()
+    if xz.returncode:
+        sys.exit("xz failed")
+    print(f"{a.out}: {a.out.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

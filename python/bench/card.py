@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Speed on a card: generated kernels and whole models beside torch eager, torch.compile, cuBLAS(Lt), attention backends and hand-written
+Triton, in one run.
+
+    card.py [--bin build/dev/bin] [--only gemm,gated,gemv,norm,attention,decode-attention,int4,model,model-int4] [--seconds 60]
+            [--max-autotune] [--peers-only | --ours-only] [--layers N] [--out results.json]
+
+Medians of rounds in random order, each operation repeated over random tensors that exceed the L2 cache; the spread (10 % to 90 % of
+the rounds) is printed. Ceilings (bytes read and copied, bf16 FLOPs) are measured first. `predicted` is the compiler's cost model.
+Needs torch, triton, numpy, onnx, ml_dtypes, and ptxas of a CUDA toolkit. Without a card it says `skipped`.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+SECTIONS = ("gemm", "gated", "gemv", "norm", "attention", "decode-attention", "int4", "model", "model-int4")
+
+
+def environment():
+    import torch
+    import triton
+    query = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True)
+    return {"card": query.stdout.strip(), "torch": torch.__version__, "triton": triton.__version__, "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
+
+
+class Bench:
+    """What the sections share: tools, ceilings, results."""
+
+    def __init__(self, options, folder):
+        import card_measure
+        self.options, self.folder, self.results = options, folder, []
+        self.ceilings = card_measure.ceilings()
+        self.environment = environment()
+        self.deadline = 0.0
+        print("ceilings: " + ", ".join(f"{k} {v:.0f}" for k, v in self.ceilings.items()), flush=True)
+
+    @property
+    def left(self):
+        """Seconds until the section should end."""
+        return self.deadline - time.time()
+
+    def tool(self, name, *arguments):
+        p = subprocess.run([str(self.options.bin / name), *map(str, arguments)], capture_output=True, text=True, timeout=300)
+        if p.returncode:
+            raise RuntimeError(f"{name}: exit {p.returncode}: {p.stderr[-600:]}")
+        return p.stdout
+
+    def load(self, model, *options):
+        """Compiles an ONNX file for the card and opens it."""
+        from fusion import runtime
+        artifact = model.with_suffix(".fusion")
+        self.tool("fusion-compile", model, "-o", artifact, "--target=sm_90a", *options)
+        loaded = runtime.Model(artifact, "cuda", runtime.Library(runtime.find_library(self.options.bin)))
+        artifact.unlink()  # the weights are on the card
+        return loaded
+
+    def weights(self, model):
+        """{name: tensor on the card} of a model's external data."""
+        import ml_dtypes  # noqa: F401 - registers bfloat16
+        import numpy as np
+        import onnx
+        import torch
+        result = {}
+        for t in onnx.load(model, load_external_data=False).graph.initializer:
+            place = {e.key: e.value for e in t.external_data}
+            if not place:
+                continue
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(t.data_type)
+            raw = np.fromfile(model.parent / place["location"], np.uint8, int(place["length"]), offset=int(place["offset"]))
+            tensor = torch.from_numpy(raw).cuda()
+            result[t.name] = (tensor if dtype == np.uint8 else tensor.view(torch.bfloat16)).view(*t.dims)
+        return result
+
+    def point(self, name, variants, target=None, floor_us=None, rounds=21, rest_s=0.0):
+        """Races variants and records them. `target`: (text, function of {variant: microseconds}, the least it must give)."""
+        import card_measure
+        if not variants:
+            return
+        times = card_measure.race(variants, rounds, rest_s)
+        ours = times.get("fusion")
+        peers = {v.name: times[v.name].us for v in variants if v.name != "fusion"}
+        print(f"{name}" + (f"   floor {floor_us:.2f} us" if floor_us else ""))
+        for v in sorted(variants, key=lambda v: times[v.name].us):
+            t = times[v.name]
+            note = f"  {t.us / floor_us:5.2f} x floor" if floor_us else ""
+            note += f"  {ours.us / t.us:5.2f} = fusion / this" if ours and v.name != "fusion" else ""
+            note += f"  predicted {v.predicted_us:.2f} us" if v.predicted_us else ""
+            note += f"  error {v.error:.1e}" if v.error is not None else ""
+            print(f"  {v.name:34s} {t.us:10.2f} us  spread {100 * t.spread:4.1f} %{note}")
+            self.results.append({"point": name, "variant": v.name, "us": t.us, "low": t.low, "high": t.high, "error": v.error, "predicted_us": v.predicted_us,
+                                 "floor_us": floor_us})
+        if ours and target:
+            text, value, least = target
+            found = value({k: t.us for k, t in times.items()})
+            if found is not None:
+                print(f"  {text}: {found:.3f}, wanted {least}: {'met' if found >= least else 'MISSED'}")
+                self.results.append({"point": name, "target": text, "found": found, "least": least})
+        sys.stdout.flush()
+        return peers
+
+    def save(self):
+        if self.options.out:
+            self.options.out.write_text(json.dumps({"environment": self.environment, "ceilings": self.ceilings, "results": self.results}, indent=1))
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--bin", type=pathlib.Path, default=HERE.parents[1] / "build/dev/bin")
+    p.add_argument("--only", type=lambda s: s.split(","), default=list(SECTIONS))
+    p.add_argument("--seconds", type=float, default=60, help="of a section; points beyond are left out")
+    p.add_argument("--max-autotune", action="store_true", help="torch.compile's slow mode for operations too (for models it always runs)")
+    p.add_argument("--ours-only", action="store_true")
+    p.add_argument("--peers-only", action="store_true")
+    p.add_argument("--layers", type=int, default=32, help="of the whole models")
+    p.add_argument("--scratch", type=pathlib.Path, default=pathlib.Path("/dev/shm"), help="folder for models, 40 GB for the whole ones")
+    p.add_argument("--out", type=pathlib.Path)
+    options = p.parse_args()
+    if unknown := set(options.only) - set(SECTIONS):
+        p.error(f"unknown sections {sorted(unknown)}, expected {', '.join(SECTIONS)}")
+    try:
+        import torch
+        present = torch.cuda.is_available()
+    except ImportError:
+        present = False
+    if not present:
+        print("skipped: no torch with a card")
+        return
+    options.bin = options.bin.resolve()
+    torch.set_grad_enabled(False)
+    import card_sections
+    with tempfile.TemporaryDirectory(dir=options.scratch) as tmp:
+        bench = Bench(options, pathlib.Path(tmp))
+        for name in options.only:
+            print(f"== {name}", flush=True)
+            bench.deadline = time.time() + options.seconds
+            start = time.time()
+            getattr(card_sections, name.replace("-", "_"))(bench)
+            bench.save()
+            torch.cuda.empty_cache()
+            print(f"== {name}: {time.time() - start:.0f} s", flush=True)
+    print(bench.environment)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Timing on a card: variants in random order, medians and spread; the ceilings that everything is held against."""
+import dataclasses
+import random
+import statistics
+import time
+import typing
+
+import torch
+
+
+@dataclasses.dataclass
+class Variant:
+    name: str
+    run: typing.Callable[[], None]
+    calls: int = 1  # executions of the operation in one run
+    wall: bool = False  # the run returns when it is complete: timed by the processor's clock
+    error: float | None = None
+    predicted_us: float | None = None
+
+
+@dataclasses.dataclass
+class Timing:
+    us: float
+    low: float  # 10 % and 90 % of the rounds
+    high: float
+
+    @property
+    def spread(self):
+        return (self.high - self.low) / self.us
+
+
+def graphed(functions, least_ms=0.4):
+    """One CUDA graph of the calls, often enough to outweigh its launch; (replay, number of calls). Results stay alive, so each call
+    writes memory of its own."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for f in functions[:2]:
+            f()
+        torch.cuda.synchronize()
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        functions[0]()
+        end.record()
+        torch.cuda.synchronize()
+    torch.cuda.current_stream().wait_stream(side)
+    each = max(begin.elapsed_time(end), 1e-3)
+    repeats = max(1, min(16, round(least_ms / (each * len(functions)))))
+    graph, kept = torch.cuda.CUDAGraph(), []
+    with torch.cuda.graph(graph):
+        for _ in range(repeats):
+            for f in functions:
+                kept.append(f())
+    del kept
+    return graph.replay, repeats * len(functions)
+
+
+def once(variant):
+    """Microseconds of one execution."""
+    if variant.wall:
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        variant.run()
+        return (time.perf_counter() - start) * 1e6 / variant.calls
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    variant.run()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) * 1e3 / variant.calls
+
+
+def race(variants, rounds=21, rest_s=0.0):
+    """{name: Timing}. Every round runs each variant once, in another order; `rest_s` lets the clocks recover before each."""
+    times = {v.name: [] for v in variants}
+    for v in variants:
+        once(v), once(v)
+    for _ in range(rounds):
+        for v in random.sample(variants, len(variants)):
+            if rest_s:
+                time.sleep(rest_s)
+            times[v.name].append(once(v))
+    def timing(t):
+        t = sorted(t)
+        return Timing(statistics.median(t), t[len(t) // 10], t[-1 - len(t) // 10])
+    return {name: timing(t) for name, t in times.items()}
+
+
+def norm_error(found, reference):
+    found, reference = found.double().flatten(), reference.double().flatten()
+    return float((found - reference).norm() / reference.norm().clamp_min(1e-30))
+
+
+def ceilings():
+    """Bytes a second read and copied, bf16 FLOP a second, in this run."""
+    import card_peers
+    n = 1 << 30
+    x = torch.empty(n, dtype=torch.bfloat16, device="cuda").normal_()
+    y = torch.empty_like(x)
+    partial = torch.empty(132 * 16, device="cuda")
+    m = 8192
+    a, b = (torch.randn(m, m, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    t = race([Variant("read", lambda: card_peers.read(x, partial)), Variant("copy", lambda: card_peers.copy(x, y)), Variant("tensor.copy_", lambda: y.copy_(x)),
+              Variant("matmul", lambda: a @ b)], rounds=9)
+    copy = min(t["copy"].us, t["tensor.copy_"].us)
+    return {"read_GBps": 2 * n / t["read"].us / 1e3, "copy_GBps": 4 * n / copy / 1e3, "matmul_TFLOPs": 2 * m ** 3 / t["matmul"].us / 1e6}

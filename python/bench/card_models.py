@@ -1,0 +1,146 @@
+"""ONNX graphs that the card's benchmark compiles: one operation, repeated over tensors of its own so that none stays in cache."""
+import math
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from fusion.builders import random_llama
+from fusion.builders.llama import OPSET
+from fusion.builders.random_llama import RandomBytes, RandomLlama
+from fusion.onnx_writer import OnnxWriter
+
+BF16 = random_llama.TYPES["bf16"]
+L2_BYTES = 50 << 20
+
+
+def copies(bytes_each, least=1, most=64):
+    """How often an operation is repeated: its tensors exceed the L2 cache several times over."""
+    return max(least, min(most, math.ceil(4 * L2_BYTES / bytes_each)))
+
+
+class Ops:
+    """One model of several copies of an operation."""
+
+    def __init__(self, path, seed=0):
+        self.w, self.path = OnnxWriter(path), path
+        self.random = RandomBytes(self.w, seed)
+        self.number = helper.np_dtype_to_tensor_dtype(BF16)
+
+    def input(self, name, shape):
+        return self.w.input(name, self.number, shape)
+
+    def output(self, name, shape):
+        return self.w.output(name, self.number, shape)
+
+    def save(self):
+        self.random.finish()
+        self.w.save("ops", {"": OPSET, "com.microsoft": 1})
+        return self.path
+
+
+def matmuls(path, m, n, k, count):
+    ops = Ops(path)
+    for i in range(count):
+        w = ops.random.floats(f"w{i}", BF16, (k, n), k ** -0.5)
+        ops.output(f"y{i}", [m, n])
+        ops.w.node("MatMul", [ops.input(f"x{i}", [m, k]), w], f"/{i}/MatMul", output=f"y{i}")
+    return ops.save()
+
+
+def gated(path, m, n, k, count):
+    ops = Ops(path)
+    for i in range(count):
+        x, node = ops.input(f"x{i}", [m, k]), ops.w.node
+        g, u = (node("MatMul", [x, ops.random.floats(f"{part}{i}", BF16, (k, n), k ** -0.5)], f"/{i}/{part}/MatMul") for part in ("gate", "up"))
+        s = node("Mul", [g, node("Sigmoid", [g], f"/{i}/Sigmoid")], f"/{i}/Mul")
+        ops.output(f"y{i}", [m, n])
+        node("Mul", [s, u], f"/{i}/Mul_1", output=f"y{i}")
+    return ops.save()
+
+
+def int4_matmuls(path, m, n, k, count):
+    ops, groups = Ops(path), k // random_llama.GROUP
+    for i in range(count):
+        inputs = [ops.input(f"x{i}", [m, k]), ops.random.bits(f"q{i}", (n, groups, random_llama.GROUP // 2)),
+                  ops.random.floats(f"s{i}", BF16, (n, groups), k ** -0.5 / 4.6, positive=True)]
+        ops.output(f"y{i}", [m, n])
+        ops.w.node("MatMulNBits", inputs, f"/{i}/MatMulNBits", output=f"y{i}", domain="com.microsoft", K=k, N=n, bits=4, block_size=random_llama.GROUP)
+    return ops.save()
+
+
+def add_rms_norms(path, rows, width, count, epsilon=1e-5):
+    ops = Ops(path)
+    w, f = ops.w, np.float32
+    for i in range(count):
+        a, b = (ops.input(f"{n}{i}", [rows, width]) for n in "ab")
+        ops.output(f"s{i}", [rows, width]), ops.output(f"y{i}", [rows, width])
+        s = w.node("Cast", [w.node("Add", [a, b], f"/{i}/Add", output=f"s{i}")], f"/{i}/Cast", to=TensorProto.FLOAT)
+        mean = w.node("ReduceMean", [w.node("Pow", [s, w.constant(2.0, f)], f"/{i}/Pow"), w.constant([-1])], f"/{i}/ReduceMean", keepdims=1)
+        root = w.node("Sqrt", [w.node("Add", [mean, w.constant(epsilon, f)], f"/{i}/Add_1")], f"/{i}/Sqrt")
+        n = w.node("Cast", [w.node("Mul", [s, w.node("Reciprocal", [root], f"/{i}/Reciprocal")], f"/{i}/Mul")], f"/{i}/Cast_1", to=ops.number)
+        weight = w.weight(f"g{i}", (1 + 0.1 * np.random.default_rng(i).standard_normal(width)).astype(BF16))
+        w.node("Mul", [weight, n], f"/{i}/Mul_1", output=f"y{i}")
+    return ops.save()
+
+
+class Attention(RandomLlama):
+    """Rotations and attention alone, of a Llama's layer, in the layout of the projections around them."""
+
+    def rotations(self, rows):
+        """Tables of the positions 0 to rows - 1, as constants."""
+        angle = np.outer(np.arange(rows), np.tile(self.frequencies(), 2))[None, None]
+        self.cos, self.sin = (self.w.weight(name, f(angle).astype(self.real)) for name, f in (("cos", np.cos), ("sin", np.sin)))
+
+    def core(self, q, k, v, layer, name):
+        """LlamaBuilder's attention between its projections."""
+        given = iter((q, k, v))
+        self.linear = lambda x, tensor, label: x if tensor.endswith("output") else next(given)
+        return super().attention(q, layer, name)
+
+
+def prefill_attentions(path, rows, count, config=random_llama.SIZES["8b"]):
+    """Causal attention over the rows themselves, queries and keys rotated."""
+    c = config
+    with OnnxWriter(path) as w:
+        b = Attention(c, w)
+        b.rotations(rows)
+        index = lambda axis: w.constant(np.arange(rows).reshape((1, rows) if axis else (rows, 1)))
+        seen = w.node("LessOrEqual", [index(1), index(0)], "/mask/LessOrEqual")
+        import ml_dtypes
+        b.bias = w.node("Where", [seen, w.constant(0.0, BF16), w.constant(ml_dtypes.finfo(BF16).min, BF16)], "/mask/Where")
+        b.grouped, b.repeated = w.constant([1, c.kv_heads, c.heads // c.kv_heads, rows, c.head_dim]), w.constant([1, c.heads, rows, c.head_dim])
+        number = helper.np_dtype_to_tensor_dtype(BF16)
+        for i in range(count):
+            q, k, v = (w.input(f"{n}{i}", number, [1, rows, h * c.head_dim]) for n, h in (("q", c.heads), ("k", c.kv_heads), ("v", c.kv_heads)))
+            b.cached = lambda new, layer, part, name: w.node("Reshape", [w.node("Expand", [w.node("Unsqueeze", [new, w.constant([2])], f"{name}/{part}/Unsqueeze"), b.grouped], f"{name}/{part}/Expand"), b.repeated], f"{name}/{part}/Reshape")
+            w.output(f"y{i}", number, [1, rows, c.heads * c.head_dim])
+            b.core(q, k, v, i, f"/{i}")
+            w.rename_last(f"y{i}")
+        b.random.finish()
+        w.save("attention", {"": OPSET})
+    return path
+
+
+def decode_attentions(path, batch, layers, config=random_llama.SIZES["8b"]):
+    """Layers of rotation, append and attention; each layer's result is the next one's query. Keys and values come from the embedding."""
+    import dataclasses
+    c = dataclasses.replace(config, layers=layers, vocab=512, hidden=config.heads * config.head_dim)
+    with OnnxWriter(path) as w:
+        b = Attention(c, w)
+        b.interface()
+        for value in (*w.inputs, *w.outputs):  # the batch is fixed
+            value.type.tensor_type.shape.dim[0].dim_value = batch
+        w.outputs[0].type.tensor_type.shape.dim[2].dim_value = c.hidden
+        b.sizes()
+        x = w.node("Gather", [b.embedding_table(), "input_ids"], "/Gather", axis=0)
+        width = c.kv_heads * c.head_dim
+        part = lambda i: w.node("Slice", [x, w.constant([i * width]), w.constant([(i + 1) * width]), w.constant([2]), w.constant([1])], f"/Slice_{i}")
+        k, v, q = part(0), part(1), x
+        b.rotary()
+        b.mask()
+        for layer in range(layers):
+            q = b.core(q, k, v, layer, f"/model/layers.{layer}/self_attn")
+        w.rename_last("logits")
+        b.random.finish()
+        w.save("attention", {"": OPSET})
+    return path
