@@ -156,7 +156,8 @@ def add_rms_norm(bench, rows, width=4096):
     count = card_models.copies(8 * rows * width, least=2)
     model = card_models.add_rms_norms(bench.folder / "m.onnx", rows, width, count)
     a, b = ([random(rows, width) for _ in range(count)] for _ in range(2))
-    weights = [bench.weights(model)[f"g{i}"] for i in range(count)]
+    held = bench.weights(model)
+    weights = [held[f"g{i}"] for i in range(count)]
     sets = list(zip(a, b, weights))
     total = (a[0].float() + b[0].float())
     reference = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + 1e-5) * weights[0].float()

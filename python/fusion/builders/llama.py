@@ -14,7 +14,6 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper
 
-from fusion.gguf_file import LlamaFile
 from fusion.onnx_writer import OnnxWriter
 
 FORMS = ("float", "lowbit")
@@ -24,7 +23,8 @@ OPSET = 21  # blocked DequantizeLinear
 class LlamaBuilder:
     real = np.dtype(np.float32)  # type of activations
 
-    def __init__(self, source: LlamaFile, writer: OnnxWriter, form: str):
+    def __init__(self, source, writer: OnnxWriter, form: str):
+        """`source` is a gguf_file.LlamaFile."""
         assert form in FORMS
         self.source, self.w, self.form, self.c = source, writer, form, source.config
 
@@ -202,6 +202,7 @@ class LlamaBuilder:
 
 def build(gguf_path, onnx_path, form):
     """Writes ONNX_PATH and ONNX_PATH.data; returns the hyper-parameters."""
+    from fusion.gguf_file import LlamaFile  # needs the gguf package, which other builders do not
     source = LlamaFile(gguf_path)
     with OnnxWriter(onnx_path) as writer:
         LlamaBuilder(source, writer, form).build()
