@@ -1,4 +1,5 @@
 """--compute-type: fp32 models computed in bf16 and fp16."""
+import json
 import pathlib
 import tempfile
 import unittest
@@ -10,7 +11,7 @@ import onnx
 import small_models
 import tiny_llama
 from fusion import testing
-from fusion.builders import llama
+from fusion.builders import llama, random_llama
 from fusion.onnx_writer import OnnxWriter
 from fusion.testing import tools
 
@@ -65,6 +66,25 @@ class ComputeTypeTest(unittest.TestCase):
                     self.assertLessEqual(fused, 1.05 * unfused)
                     self.assertLess(unfused, {"bf16": 5e-2, "fp16": 6e-3}[name])
                     self.assertGreater(fused, {"bf16": 2e-4, "fp16": 2e-5}[name], "was it computed in 16 bits at all?")
+
+    def test_session_caches_are_in_16_bits(self):
+        config, prompt, steps, noise = random_llama.SIZES["tiny"], 7, 60, {"bf16": 0.15, "fp16": 0.03}
+        random_llama.build(self.dir / "m.onnx", config, "float", seed=5)
+        ids = np.random.default_rng(6).integers(0, config.vocab, prompt + steps)
+        logits = random_llama.forward(self.dir / "m.onnx", ids, config)[prompt - 1:-1]
+        best = np.sort(logits)[:, -2:]
+        for name in TYPES:
+            with self.subTest(name):
+                tools.compile(self.dir / "m.onnx", self.dir / "m.fusion", f"--compute-type={name}", "--kv-cache=state", "--max-context=80")
+                states = [line for line in tools.must("fusion-run", self.dir / "m.fusion", "--info").splitlines() if line.strip().startswith("state ")]
+                self.assertEqual(len(states), 2 * config.layers)
+                for line in states:
+                    self.assertIn({"bf16": " bf16 ", "fp16": " f16 "}[name], line)
+                out = tools.must("fusion-run", self.dir / "m.fusion", f"--generate={steps}", "--prompt-ids=" + ",".join(map(str, ids[:prompt])),
+                                 "--force-ids=" + ",".join(map(str, ids[prompt:])), "--json")
+                decided = best[:, 1] - best[:, 0] > noise[name]
+                self.assertGreater(decided.sum(), steps // 3)
+                np.testing.assert_array_equal(np.array(json.loads(out)["tokens"])[decided], logits.argmax(-1)[decided])
 
     def test_fully_masked_rows_stay_finite(self):
         x = np.random.default_rng(3).standard_normal((2, 4, 8)).astype(np.float32)
