@@ -79,10 +79,39 @@ struct SimtTile {
   }
 };
 
+/// The block tile of an attention on the ordinary arithmetic units: so many
+/// query rows (of all heads that share keys, the heads innermost) and keys at a
+/// time. A thread has 4 x 4 scores.
+struct SimtAttentionTile {
+  unsigned rows = 64, keys = 64;
+  unsigned threads() const { return rows * keys / 16; }
+  /// Columns of the result, in whole patterns of the threads.
+  int64_t paddedValue(int64_t dv) const {
+    return (dv + keys - 1) / keys * keys;
+  }
+  /// Shared memory, in fp32 elements from its start.
+  int64_t keyOffset(int64_t d) const { return d * (rows + 4); }
+  int64_t valueOffset(int64_t d) const { return keyOffset(d) + d * (keys + 4); }
+  int64_t termOffset(int64_t d, int64_t dv) const {
+    return valueOffset(d) + keys * paddedValue(dv);
+  }
+  /// Results return where the operands were; behind them a factor a split and
+  /// row.
+  int64_t factorOffset(int64_t dv) const {
+    return rows * (paddedValue(dv) + 4);
+  }
+  int64_t sharedBytes(int64_t d, int64_t dv, unsigned splits) const {
+    return 4 * std::max(termOffset(d, dv) + keys * (rows + 4),
+                        factorOffset(dv) + splits * rows);
+  }
+  /// What a split leaves in the workspace: results, maxima and sums of rows.
+  int64_t partialSize(int64_t dv) const { return rows * (paddedValue(dv) + 2); }
+};
+
 /// One way to run a kernel.
 struct CardLaunch {
   /// The template that builds it. `Pulled` takes every body.
-  enum class Family { Pulled, RowReduction, SimtMatmul };
+  enum class Family { Pulled, RowReduction, SimtMatmul, SimtAttention };
   Family family = Family::Pulled;
 
   /// In order; the symbol of stage i is the kernel's name, and for i > 0 the
@@ -93,10 +122,12 @@ struct CardLaunch {
 
   unsigned vector = 1; ///< elements that a thread handles at once
 
-  // Matmuls.
+  // Matmuls and attentions.
   SimtTile tile;
-  /// Blocks that share K when the rows fit one tile. Each leaves its sums in
-  /// the workspace, and the last one to arrive adds them up in order.
+  SimtAttentionTile attention;
+  /// Blocks that share K (or the keys) when the rows fit one tile. Each leaves
+  /// its sums in the workspace, and the last one to arrive adds them up in
+  /// order.
   unsigned splits = 1;
 
   // Row reductions.

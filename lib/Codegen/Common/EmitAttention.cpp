@@ -64,9 +64,14 @@ Value BodyEmitter::maskScore(AttentionOp op, Value score, IndexRef at) {
   }
   if (!seen)
     return score;
-  return mathBuilder.select(
-      seen, score,
-      mathBuilder.real(-std::numeric_limits<double>::infinity(), score));
+  return mathBuilder.select(seen, score,
+                            mathBuilder.real(hiddenScore(op), score));
+}
+
+double BodyEmitter::hiddenScore(AttentionOp op) {
+  return op.getMaskedRows() == "uniform"
+             ? -3.0e38
+             : -std::numeric_limits<double>::infinity();
 }
 
 Value BodyEmitter::emitAttention(AttentionOp op, IndexRef indices) {
@@ -111,17 +116,6 @@ Value BodyEmitter::emitAttention(AttentionOp op, IndexRef indices) {
   Value none = like;
   if (op.getMaskedRows() == "nan")
     none = real(std::numeric_limits<double>::quiet_NaN());
-  if (op.getMaskedRows() == "uniform") {
-    Value sum = fold(keys[2], like, [&](Value j, Value carried) {
-      return mathBuilder.add(
-          carried,
-          pull(op.getValue(), {indices[0], head, ix.index(j), indices[3]}));
-    });
-    Value count = arith::IndexCastOp::create(b(), loc(), b().getI64Type(),
-                                             ix.size(keys[2]));
-    none = mathBuilder.div(
-        sum, arith::SIToFPOp::create(b(), loc(), like.getType(), count));
-  }
   return mathBuilder.select(mathBuilder.equal(found[0], lowest), none, result);
 }
 

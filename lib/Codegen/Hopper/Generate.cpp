@@ -17,6 +17,8 @@ static void build(KernelFunction &f) {
     return buildRowReduction(f);
   case CardLaunch::Family::SimtMatmul:
     return buildSimtMatmul(f);
+  case CardLaunch::Family::SimtAttention:
+    return buildSimtAttention(f);
   case CardLaunch::Family::Pulled:
     return buildPulled(f);
   }

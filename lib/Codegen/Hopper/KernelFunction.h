@@ -100,6 +100,7 @@ struct KernelFunction {
 void buildRowReduction(KernelFunction &f);
 void buildPulled(KernelFunction &f);
 void buildSimtMatmul(KernelFunction &f);
+void buildSimtAttention(KernelFunction &f);
 
 /// Stores the given results element by element, in this grid's threads.
 void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,

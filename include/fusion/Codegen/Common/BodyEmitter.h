@@ -89,9 +89,12 @@ public:
   mlir::Value update(llvm::StringRef reduction, mlir::Type element,
                      mlir::Value old, mlir::Value x);
   /// What steps 2 to 4 of an attention make of a scaled score of query row
-  /// `at[2]` and key `at[3]`; minus infinity when the key is not seen.
+  /// `at[2]` and key `at[3]`; hiddenScore() when the key is not seen.
   mlir::Value maskScore(AttentionOp op, mlir::Value score,
                         llvm::ArrayRef<Index> at);
+  /// Minus infinity; or a finite number below all scores, which gives a row
+  /// that sees nothing the mean over all keys, when that is what it has to be.
+  static double hiddenScore(AttentionOp op);
 
   /// Values of elementwise op `op` for operand values in computeType().
   mlir::Value apply(mlir::Operation *op, llvm::ArrayRef<mlir::Value> operands);
