@@ -34,7 +34,7 @@ static SimtTile chooseTile(const ProductShape &shape,
   }
   auto n = shape.n.asConstant();
   bool many = !rows || *rows > 64;
-  bool wide = n && *n >= 1024;
+  bool wide = n && *n >= 2048;
   if (many && wide && accumulatorBytes(shape) == 4) {
     tile.repeatRows = 2;
     tile.repeatColumns = shape.products.size() == 1 ? 2 : 1;
@@ -42,7 +42,7 @@ static SimtTile chooseTile(const ProductShape &shape,
   return tile;
 }
 
-/// Blocks that share K, so that there is about one for each multiprocessor.
+/// Blocks that share K, so that there are some for each multiprocessor.
 static unsigned chooseSplits(const ProductShape &shape, const SimtTile &tile,
                              std::optional<int64_t> rows) {
   auto n = shape.n.asConstant(), k = shape.k.asConstant(),
@@ -50,7 +50,7 @@ static unsigned chooseSplits(const ProductShape &shape, const SimtTile &tile,
   if (!n || !k || !rows || *rows > tile.rows() || batch != 1)
     return 1;
   int64_t tiles = (*n + tile.columns() - 1) / tile.columns();
-  constexpr int64_t kBlocks = 264, kLeastDepth = 128;
+  constexpr int64_t kBlocks = 528, kLeastDepth = 64;
   int64_t splits =
       std::min(kBlocks / std::max<int64_t>(tiles, 1), *k / kLeastDepth);
   return unsigned(std::clamp<int64_t>(splits, 1, 32));
@@ -58,33 +58,38 @@ static unsigned chooseSplits(const ProductShape &shape, const SimtTile &tile,
 
 /// Tiles through shared memory and fused multiply-adds: any element types,
 /// layouts, prologues and epilogues.
-static std::optional<CardLaunch> simt(KernelOp kernel) {
-  auto shape = getProductShape(kernel);
-  if (!shape || hasPackedResult(kernel))
-    return std::nullopt;
+static CardLaunch simt(KernelOp kernel, const ProductShape &product,
+                       const SimtTile &tile) {
   CardLaunch launch;
   launch.family = CardLaunch::Family::SimtMatmul;
-  auto rows = likelyRows(kernel, *shape);
-  launch.tile = chooseTile(*shape, rows);
-  launch.splits = chooseSplits(*shape, launch.tile, rows);
-  SymExpr columnTiles = ceilDiv(shape->n, launch.tile.columns());
+  auto rows = likelyRows(kernel, product);
+  launch.tile = tile;
+  launch.splits = chooseSplits(product, launch.tile, rows);
+  SymExpr columnTiles = ceilDiv(product.n, launch.tile.columns());
   SymExpr tiles =
-      shape->batch * ceilDiv(shape->m, launch.tile.rows()) * columnTiles;
+      product.batch * ceilDiv(product.m, launch.tile.rows()) * columnTiles;
   if (launch.splits > 1) {
     int64_t count = *columnTiles.asConstant();
     launch.counterBytes = unsigned(4 * count);
     launch.workspaceBytes = SymExpr(
-        int64_t(launch.splits) * int64_t(shape->products.size()) * count *
-        launch.tile.rows() * launch.tile.columns() * accumulatorBytes(*shape));
+        int64_t(launch.splits) * int64_t(product.products.size()) * count *
+        launch.tile.rows() * launch.tile.columns() * accumulatorBytes(product));
   }
   addStage(launch, kernel, launch.tile.threads(),
            tiles * SymExpr(int64_t(launch.splits)));
-  launch.stages.back().sharedBytes =
-      launch.tile.sharedBytes(shape->products.size(), accumulatorBytes(*shape));
+  launch.stages.back().sharedBytes = launch.tile.sharedBytes(
+      product.products.size(), accumulatorBytes(product));
   return launch;
 }
 
 void kernels::addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches) {
-  if (auto launch = simt(kernel))
-    launches.push_back(std::move(*launch));
+  auto shape = getProductShape(kernel);
+  if (!shape || hasPackedResult(kernel))
+    return;
+  SimtTile tile = chooseTile(*shape, likelyRows(kernel, *shape));
+  launches.push_back(simt(kernel, *shape, tile));
+  if (tile.repeatRows == 1)
+    return;
+  // An epilogue that leaves too few registers for the large tile.
+  launches.push_back(simt(kernel, *shape, SimtTile()));
 }

@@ -207,7 +207,8 @@ static LLVM::LLVMFuncOp createFunction(ImplicitLocOpBuilder &b,
   func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                 b.getDenseI32ArrayAttr({int32_t(stage.threads), 1, 1}));
   // Without it ptxas spills rather than give up a second block of this size.
-  if (stage.threads >= 512 || stage.sharedBytes > 116 * 1024)
+  if (stage.threads >= 512 || (stage.threads >= 256 && stage.sharedBytes) ||
+      stage.sharedBytes > 116 * 1024)
     func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                   b.getI32IntegerAttr(1));
   if (stage.cluster > 1)
