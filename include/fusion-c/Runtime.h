@@ -73,8 +73,10 @@ FUSION_EXPORT const char *fusionLastError(void);
 
 /* --- Models ------------------------------------------------------------- */
 
-/* `device` is "host" (or NULL) or "cuda". `threads` is the number of threads
-   of the host executor, the calling one included; 0 takes one a processor. */
+/* `device` is "host" (or NULL), "cuda" or "cuda:N", where N numbers the card.
+   `threads` is the number of threads of the host executor, the calling one
+   included; 0 takes one a processor. On a card the process's primary context is
+   used, as other CUDA libraries do; the caller's current context is kept. */
 FUSION_EXPORT FusionStatus fusionModelOpen(const char *path, const char *device,
                                            int32_t threads,
                                            FusionModel **model);
@@ -120,8 +122,37 @@ FUSION_EXPORT FusionStatus fusionSessionSetInput(FusionSession *session,
 FUSION_EXPORT FusionStatus fusionSessionSetOutput(FusionSession *session,
                                                   int32_t index, void *data,
                                                   uint64_t bytes);
+
+/* Where memory is: the numbers of DLPack's DLDeviceType. */
+enum { FUSION_CPU = 1, FUSION_CUDA = 2, FUSION_CUDA_HOST = 3 };
+
+/* A dense row-major tensor of the caller's. */
+typedef struct {
+  void *data;
+  int32_t device_type; /* FUSION_CPU, FUSION_CUDA or FUSION_CUDA_HOST */
+  int32_t device_id;   /* of FUSION_CUDA: the card's number */
+  int32_t dtype;
+  int32_t rank;
+  const int64_t *dims;
+  uint64_t bytes; /* of the memory; outputs may need less */
+} FusionTensor;
+
+/* Like fusionSessionSetInput and fusionSessionSetOutput, for memory of the
+   processor or of the model's card, which is used where it is, without a copy.
+   Work that fills an input on the card must have finished before
+   fusionSessionRun; when that returns, the outputs are complete. `dtype`,
+   `rank` and `dims` of an output are not read. Replayed launches (CUDA graphs)
+   are kept for the last addresses: let them change rarely. */
+FUSION_EXPORT FusionStatus fusionSessionBindInput(FusionSession *session,
+                                                  int32_t index,
+                                                  const FusionTensor *tensor);
+FUSION_EXPORT FusionStatus fusionSessionBindOutput(FusionSession *session,
+                                                   int32_t index,
+                                                   const FusionTensor *tensor);
+
 FUSION_EXPORT FusionStatus fusionSessionRun(FusionSession *session);
-/* Of the last run; valid until the next one. Each pointer may be NULL. */
+/* Of the last run; valid until the next one. Each pointer may be NULL. `data`
+   is in the processor's memory unless the output is bound to a card's. */
 FUSION_EXPORT FusionStatus fusionSessionGetOutput(
     const FusionSession *session, int32_t index, const void **data,
     uint64_t *bytes, int32_t *rank, const int64_t **dims);

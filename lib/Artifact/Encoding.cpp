@@ -297,7 +297,9 @@ void field(A &a, Launch &l) {
 }
 template <typename A>
 void field(A &a, Program &p) {
-  fields(a, p.name, p.set, p.rows, p.minRows, p.maxRows, p.fixed, p.buffers,
+  field(a, p.name);
+  a.enumField(p.device, static_cast<unsigned>(Program::Device::Card));
+  fields(a, p.set, p.rows, p.minRows, p.maxRows, p.fixed, p.buffers,
          p.launches);
 }
 template <typename A>

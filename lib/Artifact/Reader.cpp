@@ -27,13 +27,14 @@ using namespace fusion;
 using namespace fusion::artifact;
 
 Result<std::unique_ptr<Artifact>> Artifact::open(const std::string &path,
-                                                 unsigned threads) {
+                                                 unsigned threads,
+                                                 Verification verification) {
   std::unique_ptr<Artifact> artifact(new Artifact(path));
   if (Status s = artifact->map(); !s)
     return s;
   if (Status s = artifact->readHeader(); !s)
     return s;
-  if (Status s = artifact->verify(threads); !s)
+  if (Status s = artifact->verify(threads, verification); !s)
     return s;
   if (Status s = artifact->decode(); !s)
     return s;
@@ -115,44 +116,64 @@ Status Artifact::readHeader() {
                "corrupt");
   codeOffset = header.code.offset;
   weightOffset = header.weights.offset;
+  weightBytes = header.weights.bytes;
+  tableOffset = header.tableOffset;
   return {};
 }
 
-Status Artifact::verify(unsigned threads) {
-  Header header;
-  memcpy(&header, data, sizeof header);
-  const uint8_t *table = data + header.tableOffset;
+uint64_t Artifact::chunkCount() const {
+  return (tableOffset - kHeaderBytes + kChunkBytes - 1) / kChunkBytes;
+}
+
+Artifact::Chunk Artifact::chunk(uint64_t index) const {
+  uint64_t begin = kHeaderBytes + index * kChunkBytes;
+  return {begin, std::min(kChunkBytes, tableOffset - begin)};
+}
+
+Status Artifact::checkChunk(uint64_t index, const uint8_t *bytes) const {
+  Chunk c = chunk(index);
+  uint64_t expected;
+  memcpy(&expected, data + tableOffset + index * sizeof expected,
+         sizeof expected);
+  if (xxh64(bytes, c.bytes) == expected)
+    return {};
+  return bad("the bytes from " + std::to_string(c.offset) + " to " +
+             std::to_string(c.offset + c.bytes) +
+             " do not match their checksum; the file is corrupt");
+}
+
+Status Artifact::verify(unsigned threads, Verification verification) {
+  const uint64_t count = chunkCount();
   std::atomic<uint64_t> next{0}, wrong{UINT64_MAX};
+  auto isWeights = [&](const Chunk &c) {
+    return c.offset >= weightOffset &&
+           c.offset + c.bytes <= weightOffset + weightBytes;
+  };
   auto work = [&] {
-    for (uint64_t i; (i = next.fetch_add(1)) < header.tableCount;) {
-      uint64_t begin = kHeaderBytes + i * kChunkBytes;
-      uint64_t bytes = std::min(kChunkBytes, header.tableOffset - begin);
+    for (uint64_t i; (i = next.fetch_add(1)) < count;) {
+      Chunk c = chunk(i);
+      if (verification == Verification::AllButWeights && isWeights(c))
+        continue;
 #ifdef MADV_POPULATE_READ
       // One call instead of a fault every 64 KiB; older kernels refuse it.
-      uint64_t page = begin / kPageBytes * kPageBytes;
-      madvise(const_cast<uint8_t *>(data) + page, begin + bytes - page,
+      uint64_t page = c.offset / kPageBytes * kPageBytes;
+      madvise(const_cast<uint8_t *>(data) + page, c.offset + c.bytes - page,
               MADV_POPULATE_READ);
 #endif
-      uint64_t expected;
-      memcpy(&expected, table + i * sizeof expected, sizeof expected);
-      if (xxh64(data + begin, bytes) != expected)
+      if (!checkChunk(i, data + c.offset))
         wrong = i;
     }
   };
   if (threads == 0)
     threads = std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> helpers;
-  for (uint64_t t = 1; t < std::min<uint64_t>(threads, header.tableCount); ++t)
+  for (uint64_t t = 1; t < std::min<uint64_t>(threads, count); ++t)
     helpers.emplace_back(work);
   work();
   for (std::thread &helper : helpers)
     helper.join();
-  if (wrong == UINT64_MAX)
-    return {};
-  uint64_t begin = kHeaderBytes + wrong * kChunkBytes;
-  return bad("the bytes from " + std::to_string(begin) + " to " +
-             std::to_string(std::min(begin + kChunkBytes, header.tableOffset)) +
-             " do not match their checksum; the file is corrupt");
+  return wrong == UINT64_MAX ? Status()
+                             : checkChunk(wrong, data + chunk(wrong).offset);
 }
 
 Status Artifact::decode() {

@@ -163,7 +163,8 @@ private:
         artifact::KernelCode &code = kernel.code.emplace_back(it->second);
         code.image = static_cast<uint32_t>(i);
         code.target = image.target;
-      } else if (image.target != artifact::KernelCode::Target::Sm90a) {
+      } else if (image.target != artifact::KernelCode::Target::Sm90a &&
+                 op.runsOn("host")) {
         return op.emitOpError("is launched but has no code for the host");
       }
     }
@@ -174,6 +175,8 @@ private:
     artifact::Program &program = model.programs.emplace_back();
     program.name = op.getSymName();
     program.set = op.getSet().value_or("");
+    if (op.getDevice() == StringRef("card"))
+      program.device = artifact::Program::Device::Card;
     program.rows = getExpr(op.getRowsAttr());
     program.minRows = op.getMinRows();
     program.maxRows = op.getMaxRows();

@@ -21,7 +21,13 @@ static Invariance getInvariance(Operation *root,
                                               : Invariance::All;
 }
 
-void fusion::annotateLaunches(ProgramOp program) {
+/// Whether the kernel waits for its predecessor by itself.
+static bool isProgrammatic(LaunchOp launch, const SymbolTable &symbols) {
+  auto kernel = symbols.lookup<KernelOp>(launch.getKernelAttr().getValue());
+  return kernel && kernel.getConfig().getParams().get("programmatic");
+}
+
+void fusion::annotateLaunches(ProgramOp program, const SymbolTable &symbols) {
   llvm::DenseMap<Value, unsigned> reads;
   llvm::DenseSet<Value> written;
   for (LaunchOp launch : program.getBody().getOps<LaunchOp>()) {
@@ -44,9 +50,9 @@ void fusion::annotateLaunches(ProgramOp program) {
     }
     launch.setHints(hints);
     launch.setInvariance(invariance);
-    // The first launch has a normal edge: nothing of this step precedes it.
     launch.setChain(decode);
-    launch.setProgrammatic(decode && !first);
+    // The first launch has a normal edge: nothing of this step precedes it.
+    launch.setProgrammatic(!first && isProgrammatic(launch, symbols));
     first = false;
   }
 }

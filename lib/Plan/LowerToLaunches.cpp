@@ -58,7 +58,7 @@ public:
         return failure();
     if (failed(copyOutputs()))
       return failure();
-    annotateLaunches(program);
+    annotateLaunches(program, shared.symbols);
     return program;
   }
 
@@ -77,7 +77,9 @@ private:
         builder, function.getLoc(), function.getName(),
         rows ? rows.getValue() : "1", number("min", 0),
         number("max", INT64_MAX), fixed && !fixed.empty() ? fixed : nullptr,
-        function->getAttrOfType<StringAttr>("fusion.set"), nullptr);
+        function->getAttrOfType<StringAttr>("fusion.set"),
+        function->getAttrOfType<StringAttr>(FusionDialect::kDeviceAttr),
+        nullptr);
     builder.setInsertionPointToStart(&program.getBody().emplaceBlock());
   }
 
@@ -279,16 +281,26 @@ private:
   SmallVector<unsigned> copies; ///< results that have another home
 };
 
-/// Kernels that only Link evaluates need no code.
-void markCompileTimeKernels(ModuleOp module) {
-  llvm::DenseSet<StringAttr> launched;
-  module.walk([&](LaunchOp launch) {
-    launched.insert(launch.getKernelAttr().getAttr());
-  });
-  for (KernelOp kernel : llvm::make_early_inc_range(module.getOps<KernelOp>()))
-    if (!launched.contains(kernel.getSymNameAttr()))
-      kernel->setAttr("fusion.compile_time",
-                      UnitAttr::get(module.getContext()));
+/// Kernels that only Link evaluates need no code, others need it for the
+/// devices of the programs that launch them.
+void markKernels(ModuleOp module) {
+  Builder builder(module.getContext());
+  llvm::DenseMap<StringAttr, llvm::SmallSetVector<StringRef, 2>> devices;
+  bool anyCard = false;
+  for (ProgramOp program : module.getOps<ProgramOp>()) {
+    StringRef device = program.getDevice().value_or("host");
+    anyCard |= device != "host";
+    for (LaunchOp launch : program.getBody().getOps<LaunchOp>())
+      devices[launch.getKernelAttr().getAttr()].insert(device);
+  }
+  for (KernelOp kernel : module.getOps<KernelOp>()) {
+    auto it = devices.find(kernel.getSymNameAttr());
+    if (it == devices.end())
+      kernel->setAttr(FusionDialect::kCompileTimeAttr, builder.getUnitAttr());
+    else if (anyCard)
+      kernel->setAttr(FusionDialect::kDevicesAttr,
+                      builder.getStrArrayAttr(it->second.getArrayRef()));
+  }
 }
 
 struct LowerToLaunches final
@@ -318,7 +330,7 @@ struct LowerToLaunches final
       shared.symbols.insert(program);
     dropForeignValues(programs);
     sortOps(module, *model);
-    markCompileTimeKernels(module);
+    markKernels(module);
     if (!ok)
       signalPassFailure();
   }

@@ -61,7 +61,8 @@ std::string getValueName(GroupOp group, unsigned index);
 void dropForeignValues(llvm::ArrayRef<plan::ProgramOp> programs);
 
 /// Cache hints, invariance and launch classes.
-void annotateLaunches(plan::ProgramOp program);
+void annotateLaunches(plan::ProgramOp program,
+                      const mlir::SymbolTable &symbols);
 
 } // namespace fusion
 

@@ -101,6 +101,46 @@ void wrapShapeValues(func::FuncOp function) {
   }
 }
 
+/// Whether the launches of a function may overlap their predecessors: on a card
+/// a decode step is so short that the gaps between kernels count.
+bool isProgrammatic(func::FuncOp function) {
+  auto bucket =
+      function->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
+  auto most = bucket ? bucket.getAs<IntegerAttr>("max") : IntegerAttr();
+  auto device = function->getAttrOfType<StringAttr>(FusionDialect::kDeviceAttr);
+  return device && device.getValue() == "card" && most && most.getInt() == 1;
+}
+
+/// Whether no kernel of the program writes the value.
+bool isStepInvariant(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    return !function.getArgAttr(argument.getArgNumber(),
+                                FusionDialect::kStateAttr);
+  }
+  return isa<fusion::WeightOp, fusion::ConstantOp>(value.getDefiningOp());
+}
+
+/// Tells the kernel to wait for its predecessor by itself, and what it may load
+/// before that.
+void makeProgrammatic(GroupOp group) {
+  Builder builder(group.getContext());
+  SmallVector<int64_t> invariant;
+  for (auto [i, input] : llvm::enumerate(group.getInputs()))
+    if (isStepInvariant(input))
+      invariant.push_back(static_cast<int64_t>(i));
+  KernelConfigAttr config = group.getKernelAttr();
+  NamedAttrList params(config.getParams());
+  params.set("programmatic", builder.getUnitAttr());
+  if (!invariant.empty())
+    params.set("step_invariant", builder.getDenseI64ArrayAttr(invariant));
+  group.setKernelAttr(
+      KernelConfigAttr::get(group.getContext(), config.getFamily(),
+                            params.getDictionary(group.getContext())));
+}
+
 struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
   void runOnOperation() override {
     KernelTable table(getOperation());
@@ -119,9 +159,13 @@ struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
         eraseDeadOps(*group.getBlock());
         settleInputs(group);
       }
-      for (GroupOp group : groups)
-        if (group)
-          bind(table, group);
+      for (GroupOp group : groups) {
+        if (!group)
+          continue;
+        if (isProgrammatic(function))
+          makeProgrammatic(group);
+        bind(table, group);
+      }
     }
   }
 

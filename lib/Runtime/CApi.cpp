@@ -18,7 +18,7 @@ FusionStatus report(const Status &status) {
   return static_cast<FusionStatus>(status.code());
 }
 
-FusionStatus usage(const char *why) {
+FusionStatus usage(const std::string &why) {
   return report(Status(StatusCode::Usage, why));
 }
 
@@ -64,12 +64,14 @@ FusionStatus fusionModelOpen(const char *path, const char *device,
                              int32_t threads, FusionModel **model) {
   if (!path || !model || threads < 0)
     return usage("fusionModelOpen: null or negative argument");
-  std::string which = device ? device : "host";
-  if (which != "host" && which != "cuda")
-    return usage("fusionModelOpen: the device is neither host nor cuda");
-  auto loaded =
-      LoadedModel::open(path, which == "host" ? Device::Host : Device::Cuda,
-                        static_cast<unsigned>(threads));
+  auto place = parseDevice(device ? device : "host");
+  if (!place)
+    return usage("fusionModelOpen: the device is neither host nor cuda nor "
+                 "cuda:N");
+  CudaOptions cuda;
+  cuda.card = place->second;
+  auto loaded = LoadedModel::open(path, place->first,
+                                  static_cast<unsigned>(threads), cuda);
   if (!loaded)
     return report(loaded.status());
   auto result = std::make_unique<FusionModel>();
@@ -170,6 +172,55 @@ FusionStatus fusionSessionSetOutput(FusionSession *session, int32_t index,
     return usage("fusionSessionSetOutput: null argument");
   return report(
       session->session->setOutput(static_cast<uint32_t>(index), data, bytes));
+}
+
+/// Where a tensor of the caller's is; nullopt, with an error, when it is on
+/// another device than the model's card.
+static std::optional<Device> memoryOf(const FusionSession *session,
+                                      const FusionTensor *tensor) {
+  if (!session || !tensor || tensor->rank < 0 ||
+      (tensor->rank > 0 && !tensor->dims)) {
+    usage("a tensor to bind: null or negative argument");
+    return std::nullopt;
+  }
+  if (tensor->device_type == FUSION_CPU ||
+      tensor->device_type == FUSION_CUDA_HOST)
+    return Device::Host;
+  const LoadedModel &loaded = session->session->loaded();
+  if (tensor->device_type != FUSION_CUDA) {
+    usage("a tensor to bind: unknown device type " +
+          std::to_string(tensor->device_type));
+    return std::nullopt;
+  }
+  if (loaded.device() == Device::Cuda && tensor->device_id != loaded.card()) {
+    usage("a tensor to bind is on card " + std::to_string(tensor->device_id) +
+          ", the model on card " + std::to_string(loaded.card()));
+    return std::nullopt;
+  }
+  return Device::Cuda;
+}
+
+FusionStatus fusionSessionBindInput(FusionSession *session, int32_t index,
+                                    const FusionTensor *tensor) {
+  auto memory = memoryOf(session, tensor);
+  if (!memory)
+    return FUSION_INVALID_ARGUMENT;
+  auto type = static_cast<DType>(tensor->dtype);
+  if (tensor->dtype < 0 || tensor->dtype > 255 || bitWidth(type) == 0)
+    return usage("fusionSessionBindInput: unknown element type");
+  std::vector<int64_t> shape(tensor->dims, tensor->dims + tensor->rank);
+  return report(session->session->setInput(static_cast<uint32_t>(index), type,
+                                           std::move(shape), tensor->data,
+                                           *memory));
+}
+
+FusionStatus fusionSessionBindOutput(FusionSession *session, int32_t index,
+                                     const FusionTensor *tensor) {
+  auto memory = memoryOf(session, tensor);
+  if (!memory)
+    return FUSION_INVALID_ARGUMENT;
+  return report(session->session->setOutput(
+      static_cast<uint32_t>(index), tensor->data, tensor->bytes, *memory));
 }
 
 FusionStatus fusionSessionRun(FusionSession *session) {

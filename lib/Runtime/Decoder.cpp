@@ -182,7 +182,11 @@ static int64_t argmax(const void *data, int64_t begin, int64_t count,
   return best;
 }
 
-Result<int64_t> Decoder::choose() const {
+Result<int64_t> Decoder::choose(const Greedy &greedy) const {
+  if (greedy.done && greedy.index >= 0)
+    return greedy.index;
+  if (greedy.done)
+    return refusal(session, "the logits hold no number");
   const TensorView &out = session.output(logits);
   auto elements = static_cast<int64_t>(*elementCount(out.shape));
   int64_t width = out.shape.back(), begin = elements - width;
@@ -219,15 +223,19 @@ Result<int64_t> Decoder::step(const std::vector<int64_t> &ids) {
   if (ids.empty())
     return refusal(session, "there are no tokens to start from");
   int64_t most = mostAtOnce();
+  Greedy greedy;
+  greedy.output = logits;
+  RunOptions runOptions = options;
+  runOptions.greedy = &greedy;
   auto left = static_cast<int64_t>(ids.size());
   for (const int64_t *next = ids.data(); left > 0;) {
     int64_t count = std::min(left, most);
     if (Status s = bind(next, count); !s)
       return s;
-    if (Status s = session.run(options); !s)
+    if (Status s = session.run(runOptions); !s)
       return explain(s, next, count);
     next += count;
     left -= count;
   }
-  return choose();
+  return choose(greedy);
 }

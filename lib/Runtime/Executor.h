@@ -1,9 +1,8 @@
 //===- Executor.h - What runs a program's launches --------------*- C++ -*-===//
 //
 // The session decides what to run (symbols, program, buffers of inputs and
-// outputs); an executor runs it on one device. The host executor is the only
-// one yet; one for the card owns copies of the weights, an arena and captured
-// graphs behind the same two classes.
+// outputs); an executor runs it on one device: HostExecutor.cpp on the
+// processor, Cuda/CudaExecutor.cpp on a card.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,22 +11,27 @@
 
 #include "CompiledProgram.h"
 #include "fusion/Artifact/Reader.h"
-#include "fusion/Runtime/Profile.h"
+#include "fusion/Runtime/Session.h"
 
 #include <memory>
 
 namespace fusion {
 
-/// One run of one program. Pointers are host memory, and never null.
+/// An input or output of a run; `data` is never null.
+struct StepTensor {
+  void *data; ///< the executor writes outputs only
+  uint64_t bytes;
+  bool onCard = false; ///< where the memory is
+};
+
+/// One run of one program.
 struct Step {
   uint32_t program = 0;
+  const std::vector<int64_t> &symbols; ///< values of Model::symbols
   /// Of the program's table at the bound symbols.
   const std::vector<int64_t> &values;
-  const std::vector<const void *> &inputs;
-  const std::vector<void *> &outputs;
-  const std::vector<uint64_t> &inputBytes, &outputBytes;
-  Profile *profile = nullptr;   ///< gets the times of the launches
-  Observer *observer = nullptr; ///< sees the buffers after each launch
+  const std::vector<StepTensor> &inputs, &outputs;
+  const RunOptions &options;
 };
 
 /// A session's share of an executor: its states.
@@ -55,7 +59,8 @@ struct LoadedPrograms {
 
 Result<std::unique_ptr<Executor>> createHostExecutor(LoadedPrograms loaded,
                                                      unsigned threads);
-Result<std::unique_ptr<Executor>> createCudaExecutor(LoadedPrograms loaded);
+Result<std::unique_ptr<Executor>>
+createCudaExecutor(LoadedPrograms loaded, const CudaOptions &options);
 
 } // namespace fusion
 

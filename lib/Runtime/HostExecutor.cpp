@@ -10,7 +10,7 @@
 #include "Blas.h"
 #include "Executor.h"
 #include "HostImage.h"
-#include "IndexFault.h"
+#include "KernelFailure.h"
 #include "fusion/Runtime/Buffer.h"
 #include "fusion/Runtime/ThreadPool.h"
 
@@ -27,11 +27,6 @@ int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-std::string where(const Model &model, const Launch &launch) {
-  std::string text = "kernel '" + model.kernels[launch.kernel].name + "'";
-  return launch.site.empty() ? text : text + " at '" + launch.site + "'";
 }
 
 Status noMemory(const std::string &what, uint64_t bytes) {
@@ -186,7 +181,7 @@ Status HostSession::placeArena(const Step &step) {
 }
 
 Status HostSession::outside(uint64_t bytes, const Launch &launch) const {
-  return Status(StatusCode::BadArtifact, where(model, launch) +
+  return Status(StatusCode::BadArtifact, describeLaunch(model, launch) +
                                              " starts outside a buffer of " +
                                              std::to_string(bytes) + " bytes");
 }
@@ -205,12 +200,12 @@ Status HostSession::resolve(const Step &step, const Launch &launch,
     case BufferRef::Kind::None:
       break;
     case BufferRef::Kind::Input:
-      base = step.inputs[ref.index];
-      bytes = step.inputBytes[ref.index];
+      base = step.inputs[ref.index].data;
+      bytes = step.inputs[ref.index].bytes;
       break;
     case BufferRef::Kind::Output:
-      base = step.outputs[ref.index];
-      bytes = step.outputBytes[ref.index];
+      base = step.outputs[ref.index].data;
+      bytes = step.outputs[ref.index].bytes;
       break;
     case BufferRef::Kind::Weight:
       base = weights[ref.index];
@@ -248,23 +243,13 @@ Status HostSession::runLaunch(const Step &step, uint32_t index) {
   HostKernel kernel = executor.image->kernel(launch.kernel);
   if (!kernel)
     return Status(StatusCode::BadArtifact,
-                  where(model, launch) + " has no code for this processor");
+                  describeLaunch(model, launch) +
+                      " has no code for this processor");
   Call call{kernel, executor.contexts.data(), args.data(), sizes.data()};
   executor.pool.run(grid, step.values[compiled.grain], Call::run, &call);
-  switch (kernelStatus) {
-  case kHostOk:
-    return {};
-  case kHostIndexOutOfRange:
-    return Status(StatusCode::InvalidInput,
-                  where(model, launch) + indexFault(model, launch, step));
-  case kHostDivisionByZero:
-    return Status(StatusCode::InvalidInput,
-                  where(model, launch) + ": integer division by zero");
-  default:
-    return Status(StatusCode::Failed, where(model, launch) +
-                                          " failed with status " +
-                                          std::to_string(kernelStatus));
-  }
+  return kernelStatus == kHostOk
+             ? Status()
+             : kernelFailure(model, launch, step, kernelStatus);
 }
 
 void HostSession::observe(const Step &step, uint32_t index) {
@@ -273,8 +258,8 @@ void HostSession::observe(const Step &step, uint32_t index) {
   for (uint32_t b = 0; b < program.buffers.size(); ++b)
     if (program.buffers[b].lastUse == index &&
         !program.buffers[b].value.empty())
-      step.observer->completed(b, arena.data() + plan.offsets[b],
-                               plan.bytes[b]);
+      step.options.observer->completed(b, arena.data() + plan.offsets[b],
+                                       plan.bytes[b]);
 }
 
 Status HostSession::run(const Step &step) {
@@ -291,18 +276,18 @@ Status HostSession::run(const Step &step) {
       !s)
     return s;
   for (uint32_t i = 0; i < program.launches.size(); ++i) {
-    int64_t begin = step.profile ? nowNs() : 0;
+    int64_t begin = step.options.profile ? nowNs() : 0;
     if (Status s = runLaunch(step, i); !s)
       return s;
-    if (step.profile)
-      step.profile->events.push_back({step.profile->runs, step.program, i,
-                                      begin, nowNs(),
-                                      step.values[program.launches[i].grid]});
-    if (step.observer)
+    if (step.options.profile)
+      step.options.profile->events.push_back(
+          {step.options.profile->runs, step.program, i, begin, nowNs(),
+           step.values[program.launches[i].grid]});
+    if (step.options.observer)
       observe(step, i);
   }
-  if (step.profile)
-    ++step.profile->runs;
+  if (step.options.profile)
+    ++step.options.profile->runs;
   return {};
 }
 

@@ -59,8 +59,15 @@ Status Session::failure(const std::string &text) const {
   return Status(StatusCode::InvalidInput, "'" + model->path() + "': " + text);
 }
 
+Status Session::checkMemory(Device memory) const {
+  if (memory == Device::Host || model->device() == Device::Cuda)
+    return {};
+  return Status(StatusCode::Usage,
+                "memory of a card was given to a model opened for the host");
+}
+
 Status Session::setInput(uint32_t index, DType type, std::vector<int64_t> shape,
-                         const void *data) {
+                         const void *data, Device memory) {
   if (index >= inputs.size())
     return Status(StatusCode::Usage,
                   "there is no input number " + std::to_string(index));
@@ -70,19 +77,27 @@ Status Session::setInput(uint32_t index, DType type, std::vector<int64_t> shape,
                    "': impossible shape " + listText(shape));
   if (*count > 0 && !data)
     return Status(StatusCode::Usage, "an input's data is null");
+  if (Status s = checkMemory(memory); !s)
+    return s;
   static const uint64_t nothing = 0;
+  if (!data)
+    memory = Device::Host;
   inputs[index] = {true,
                    {type, std::move(shape), data ? data : &nothing,
-                    packedBytes(type, *count)}};
+                    packedBytes(type, *count), memory}};
   return {};
 }
 
-Status Session::setOutput(uint32_t index, void *data, uint64_t bytes) {
+Status Session::setOutput(uint32_t index, void *data, uint64_t bytes,
+                          Device memory) {
   if (index >= outputs.size())
     return Status(StatusCode::Usage,
                   "there is no output number " + std::to_string(index));
+  if (Status s = checkMemory(memory); !s)
+    return s;
   outputs[index].given = data;
   outputs[index].givenBytes = bytes;
+  outputs[index].givenMemory = memory;
   return {};
 }
 
@@ -241,6 +256,7 @@ Status Session::prepareOutputs() {
                        " bytes, and memory for " +
                        std::to_string(out.givenBytes) + " was given");
       out.view.data = out.given;
+      out.view.memory = out.givenMemory;
       continue;
     }
     if (!out.own.reserve(out.view.bytes))
@@ -248,6 +264,7 @@ Status Session::prepareOutputs() {
                                             std::to_string(out.view.bytes) +
                                             " bytes)");
     out.view.data = out.own.data();
+    out.view.memory = Device::Host;
   }
   return {};
 }
@@ -257,7 +274,7 @@ Result<uint32_t> Session::selectProgram(const std::string &set) const {
   int64_t rows = 0;
   for (uint32_t i = 0; i < m.programs.size(); ++i) {
     const Program &p = m.programs[i];
-    if (p.set != set)
+    if (p.set != set || !model->runsOn(p))
       continue;
     rows = interface[model->rows[i]];
     bool fits = rows >= p.minRows && rows <= p.maxRows;
@@ -299,19 +316,15 @@ Status Session::run(const RunOptions &options) {
                      " has no value for these inputs");
     values.symbols = symbols;
   }
-  std::vector<const void *> in;
-  std::vector<void *> out;
-  std::vector<uint64_t> inBytes, outBytes;
-  for (const Input &i : inputs) {
-    in.push_back(i.view.data);
-    inBytes.push_back(i.view.bytes);
-  }
-  for (const Output &o : outputs) {
-    out.push_back(o.given ? o.given : o.own.data());
-    outBytes.push_back(o.view.bytes);
-  }
-  Status status = execution->run({theProgram, values.values, in, out, inBytes,
-                                  outBytes, options.profile, options.observer});
+  std::vector<StepTensor> in, out;
+  for (const Input &i : inputs)
+    in.push_back({const_cast<void *>(i.view.data), i.view.bytes,
+                  i.view.memory == Device::Cuda});
+  for (const Output &o : outputs)
+    out.push_back({o.given ? o.given : o.own.data(), o.view.bytes,
+                   o.view.memory == Device::Cuda});
+  Status status =
+      execution->run({theProgram, symbols, values.values, in, out, options});
   if (!status)
     return Status(status.code(),
                   "'" + model->path() + "': " + status.message());

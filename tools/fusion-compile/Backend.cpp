@@ -73,10 +73,12 @@ ExitCode Driver::emitCard() {
 ExitCode Driver::emitArtifact() {
   std::vector<kernels::CompiledImage> images;
   bool compiled = phase("codegen", [&] {
-    auto host = compileHostKernels(*module, makeHostOptions(options));
-    if (failed(host))
-      return false;
-    images = std::move(*host);
+    if (options.host) {
+      auto host = compileHostKernels(*module, makeHostOptions(options));
+      if (failed(host))
+        return false;
+      images = std::move(*host);
+    }
     if (!options.card)
       return true;
     auto card = compileCard(*module, options, /*assemble=*/true);

@@ -9,6 +9,7 @@
 #include "fusion/Raise/Decoder/Passes.h"
 #include "fusion/Raise/Passes.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -104,21 +105,54 @@ void Driver::addComputeType(OpPassManager &pm) {
   pm.nest<func::FuncOp>().addPass(createSetComputeType(type));
 }
 
-static FuseOptions makeFuseOptions(const Options &options,
-                                   FusionReport &report) {
+static FuseOptions makeFuseOptions(const Options &options, StringRef target,
+                                   FusionReport *report) {
   FuseOptions fuse;
-  fuse.device = options.card ? "h200" : "host";
+  fuse.device = target == "card" ? "h200" : "host";
   fuse.disabled = options.disabled;
   fuse.strict = options.strict;
   fuse.fuel = options.fuel;
-  fuse.report = &report;
+  fuse.report = report;
   return fuse;
 }
 
+void Driver::markCard(ModuleOp module, bool both) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    function->setAttr(FusionDialect::kDeviceAttr,
+                      StringAttr::get(&context, "card"));
+    if (both)
+      function.setName((function.getName() + "_card").str());
+  }
+}
+
+void Driver::takeFunctions(ModuleOp from) {
+  for (auto function :
+       llvm::make_early_inc_range(from.getOps<func::FuncOp>())) {
+    function->remove();
+    module->push_back(function);
+  }
+}
+
+bool Driver::fuseFor(ModuleOp module, StringRef target, FusionReport *report) {
+  PassManager manager(&context);
+  manager.enableVerifier(true);
+  buildFusePipeline(manager, makeFuseOptions(options, target, report));
+  if (failed(manager.run(module)))
+    return false;
+  if (target == "card")
+    markCard(module, options.host);
+  return true;
+}
+
 bool Driver::fuse() {
-  return runPasses([&](OpPassManager &pm) {
-    buildFusePipeline(pm, makeFuseOptions(options, report));
-  });
+  if (!options.host || !options.card)
+    return fuseFor(*module, options.card ? "card" : "host", &report);
+  // The report is about the card, where fusion pays.
+  OwningOpRef<ModuleOp> card = cast<ModuleOp>(module->getOperation()->clone());
+  if (!fuseFor(*module, "host", nullptr) || !fuseFor(*card, "card", &report))
+    return false;
+  takeFunctions(*card);
+  return true;
 }
 
 bool Driver::plan() {
@@ -184,7 +218,7 @@ ExitCode Driver::conclude() {
 }
 
 ExitCode Driver::run() {
-  std::string usage = makeFuseOptions(options, report).check();
+  std::string usage = makeFuseOptions(options, "host", &report).check();
   if (!usage.empty()) {
     llvm::errs() << "fusion-compile: " << usage << "\n";
     return kUsage;

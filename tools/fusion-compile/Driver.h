@@ -29,12 +29,20 @@ private:
   bool raise();
   /// Of a raised or imported module, with --compute-type.
   void addComputeType(mlir::OpPassManager &pm);
+  /// Fuses for each target on its own; the functions say for which.
   bool fuse();
+  bool fuseFor(mlir::ModuleOp module, llvm::StringRef target,
+               FusionReport *report);
+  /// Marks functions as fused for a card; `both`: there are others of the same
+  /// names for the host.
+  void markCard(mlir::ModuleOp module, bool both);
+  void takeFunctions(mlir::ModuleOp from);
   bool plan();
-  /// With --verify: a copy of the imported module, and its function among the
+  /// With --verify: a copy of the imported module, and its functions among the
   /// fused ones.
   void keepUnfused();
   bool addUnfused();
+  bool addUnfusedFor(mlir::ModuleOp module, llvm::StringRef target);
   /// One PTX text or cubin a kernel, in a folder.
   ExitCode emitCard();
   /// Host kernels before or after lowering, as text.

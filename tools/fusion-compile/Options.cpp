@@ -103,8 +103,13 @@ bool readStage(const CommandLine &line, Options &options) {
   if (!stage)
     return usage("unknown --emit '" + line.emit + "'");
   options.emit = *stage;
-  if (options.emit == Stage::Ptx || options.emit == Stage::Cubin)
-    options.card = true;
+  // The code of one target alone.
+  bool card = options.emit == Stage::Ptx || options.emit == Stage::Cubin;
+  bool host = options.emit == Stage::Kernel || options.emit == Stage::Llvm;
+  if (card || host) {
+    options.card = card;
+    options.host = host;
+  }
   return true;
 }
 
@@ -192,7 +197,8 @@ bool Options::isUnfused() const { return llvm::is_contained(disabled, "all"); }
 std::string Options::canonical() const {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << (host ? "host" : "") << (card ? ",sm_90a" : "");
+  os << (host ? "host" : "") << (host && card ? "," : "")
+     << (card ? "sm_90a" : "");
   for (const DimOption &dim : import.dims)
     os << " dim:" << dim.key << '=' << dim.lower << ".." << dim.upper;
   if (cacheState)

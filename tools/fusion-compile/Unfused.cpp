@@ -21,22 +21,32 @@ void Driver::keepUnfused() {
     unfused = cast<ModuleOp>(module->getOperation()->clone());
 }
 
-bool Driver::addUnfused() {
+bool Driver::addUnfusedFor(ModuleOp source, StringRef target) {
   FuseOptions fuse;
-  fuse.device = options.card ? "h200" : "host";
+  fuse.device = target == "card" ? "h200" : "host";
   fuse.disabled = {"all"};
   PassManager manager(&context);
   addComputeType(manager);
   buildFusePipeline(manager, fuse);
-  if (failed(manager.run(*unfused)))
+  if (failed(manager.run(source)))
     return false;
-  for (auto function :
-       llvm::make_early_inc_range(unfused->getOps<func::FuncOp>())) {
-    function->remove();
+  for (auto function : source.getOps<func::FuncOp>()) {
     function.setName("unfused");
     function->setAttr("fusion.set", StringAttr::get(&context, "unfused"));
-    module->push_back(function);
   }
-  unfused = nullptr;
+  if (target == "card")
+    markCard(source, options.host);
+  takeFunctions(source);
   return true;
+}
+
+bool Driver::addUnfused() {
+  OwningOpRef<ModuleOp> card;
+  if (options.card)
+    card = options.host ? cast<ModuleOp>(unfused->getOperation()->clone())
+                        : std::move(unfused);
+  bool ok = !options.host || addUnfusedFor(*unfused, "host");
+  ok = ok && (!options.card || addUnfusedFor(*card, "card"));
+  unfused = nullptr;
+  return ok;
 }

@@ -70,29 +70,65 @@ double rate(double count, double seconds) {
   return seconds > 0 ? count / seconds : 0;
 }
 
-void print(const Options &options, const std::vector<int64_t> &tokens,
-           double prefill, double decode) {
-  if (options.stream)
-    return;
-  if (options.json)
-    printf("{\"tokens\": [");
+void printTokens(const Options &options, const std::vector<int64_t> &tokens) {
   for (size_t i = 0; i < tokens.size(); ++i)
     printf("%s%lld",
            i == 0         ? ""
            : options.json ? ", "
                           : ",",
            static_cast<long long>(tokens[i]));
+}
+
+/// Medians over the generations of --bench, in tokens a second.
+struct Rates {
+  double prefill = 0, decode = 0;
+  std::optional<double> uncaptured; ///< decode without graphs
+};
+
+void print(const Options &options, const std::vector<int64_t> &tokens,
+           const Rates &rates) {
+  if (options.stream)
+    return;
   if (options.json)
-    printf("], \"prefill_tokens_per_s\": %.2f, \"decode_tokens_per_s\": "
-           "%.2f}\n",
-           prefill, decode);
-  else
-    printf("\nprefill %.1f tokens/s, decode %.1f tokens/s\n", prefill, decode);
+    printf("{\"tokens\": [");
+  printTokens(options, tokens);
+  if (options.json) {
+    printf("], \"prefill_tokens_per_s\": %.2f, \"decode_tokens_per_s\": %.2f",
+           rates.prefill, rates.decode);
+    if (rates.uncaptured)
+      printf(", \"decode_uncaptured_tokens_per_s\": %.2f", *rates.uncaptured);
+    printf("}\n");
+    return;
+  }
+  printf("\nprefill %.1f tokens/s, decode %.1f tokens/s", rates.prefill,
+         rates.decode);
+  if (rates.uncaptured)
+    printf(" captured, %.1f tokens/s uncaptured", *rates.uncaptured);
+  printf("\n");
 }
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
+}
+
+/// --bench repeats the whole generation.
+Status repeat(const Options &options, Session &session, Decoder &decoder,
+              Generated &made, Rates &rates) {
+  std::vector<double> prefill, decode;
+  for (int64_t i = 0; i < std::max<int64_t>(options.bench, 1); ++i) {
+    session.reset();
+    made = Generated();
+    if (Status s = generate(options, decoder, made); !s)
+      return s;
+    prefill.push_back(
+        rate(static_cast<double>(options.prompt.size()), made.prefillSeconds));
+    decode.push_back(
+        rate(static_cast<double>(made.decodeSteps), made.decodeSeconds));
+  }
+  rates.prefill = median(prefill);
+  rates.decode = median(decode);
+  return {};
 }
 
 } // namespace
@@ -104,19 +140,23 @@ int fusion::run::runGenerate(const Options &options, Session &session) {
   Profile profile;
   if (!options.profile.empty())
     (*decoder)->options.profile = &profile;
-  // --bench repeats the whole generation; the figures are medians.
-  std::vector<double> prefill, decode;
+  (*decoder)->options.graphs = options.graphs;
   Generated made;
-  for (int64_t i = 0; i < std::max<int64_t>(options.bench, 1); ++i) {
-    session.reset();
-    made = Generated();
-    if (Status s = generate(options, **decoder, made); !s)
+  Rates rates;
+  if (Status s = repeat(options, session, **decoder, made, rates); !s)
+    return fail(s);
+  bool compare = options.device == Device::Cuda && options.graphs &&
+                 options.bench > 0 && options.profile.empty();
+  if (compare) {
+    Options quiet = options;
+    quiet.stream = false;
+    Generated again;
+    Rates uncaptured;
+    (*decoder)->options.graphs = false;
+    if (Status s = repeat(quiet, session, **decoder, again, uncaptured); !s)
       return fail(s);
-    prefill.push_back(
-        rate(static_cast<double>(options.prompt.size()), made.prefillSeconds));
-    decode.push_back(
-        rate(static_cast<double>(made.decodeSteps), made.decodeSeconds));
+    rates.uncaptured = uncaptured.decode;
   }
-  print(options, made.tokens, median(prefill), median(decode));
+  print(options, made.tokens, rates);
   return writeProfile(options, profile, session.loaded().model());
 }

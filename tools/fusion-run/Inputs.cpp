@@ -128,30 +128,50 @@ static void printOutputs(const Session &session) {
   }
 }
 
-/// Timed runs from the same state, after the one that made the outputs.
+static double median(std::vector<double> &sorted) {
+  std::sort(sorted.begin(), sorted.end());
+  return (sorted[sorted.size() / 2] + sorted[(sorted.size() - 1) / 2]) / 2;
+}
+
+/// Timed runs from the same state, after the one that made the outputs. On a
+/// card the time between its first and last kernel is reported too.
 static Status bench(const Options &options, Session &session) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> ms;
+  std::vector<double> ms, device;
+  double seconds = 0;
+  RunOptions runOptions;
+  runOptions.graphs = options.graphs;
+  if (options.device == Device::Cuda)
+    runOptions.deviceSeconds = &seconds;
   for (int64_t i = 0; i < options.bench; ++i) {
     session.reset();
     auto begin = Clock::now();
-    if (Status s = session.run(); !s)
+    if (Status s = session.run(runOptions); !s)
       return s;
     ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin)
                      .count());
+    if (runOptions.deviceSeconds)
+      device.push_back(seconds * 1e3);
   }
-  std::sort(ms.begin(), ms.end());
-  double median = (ms[ms.size() / 2] + ms[(ms.size() - 1) / 2]) / 2;
-  double rows = static_cast<double>(session.lastRows());
+  double middle = median(ms), rows = static_cast<double>(session.lastRows());
+  std::string card;
+  if (!device.empty()) {
+    char text[64];
+    snprintf(text, sizeof text,
+             options.json ? ", \"device_ms\": %.4f" : ", on the card %.4f ms",
+             median(device));
+    card = text;
+  }
   if (options.json)
     printf("{\"runs\": %zu, \"median_ms\": %.4f, \"min_ms\": %.4f, "
-           "\"max_ms\": %.4f, \"rows\": %.0f, \"rows_per_s\": %.2f}\n",
-           ms.size(), median, ms.front(), ms.back(), rows, rows / median * 1e3);
+           "\"max_ms\": %.4f, \"rows\": %.0f, \"rows_per_s\": %.2f%s}\n",
+           ms.size(), middle, ms.front(), ms.back(), rows, rows / middle * 1e3,
+           card.c_str());
   else
     printf("%zu runs of program %s: median %.3f ms, least %.3f ms, most %.3f "
-           "ms, %.1f rows/s\n",
-           ms.size(), session.lastProgram().name.c_str(), median, ms.front(),
-           ms.back(), rows / median * 1e3);
+           "ms, %.1f rows/s%s\n",
+           ms.size(), session.lastProgram().name.c_str(), middle, ms.front(),
+           ms.back(), rows / middle * 1e3, card.c_str());
   return {};
 }
 
@@ -164,6 +184,7 @@ int fusion::run::runInputs(const Options &options, Session &session) {
     return fail(s);
   Profile profile;
   RunOptions runOptions;
+  runOptions.graphs = options.graphs;
   if (!options.profile.empty())
     runOptions.profile = &profile;
   if (Status s = session.run(runOptions); !s)

@@ -20,7 +20,8 @@ Runs a compiled model. An artifact holds native code: run only what you trust.
 
   --input NAME=FILE.npy    value of an input
   --output-dir DIR         write every output to DIR/NAME.npy
-  --device=host|cuda       where to run (default: host)
+  --device=host|cuda[:N]   where to run (default: host); N numbers the card
+  --cuda-graph=on|off      replay captured launches on the card (default: on)
   --threads=N              threads of the host (default: one a processor)
   --bench=N                time N runs and print median, least and most
   --profile=FILE.json      write the time of every launch as a Chromium trace
@@ -90,6 +91,10 @@ public:
       return setText(o.profile, value);
     if (name == "--device")
       return setDevice(value);
+    if (name == "--cuda-graph") {
+      o.graphs = value == "on";
+      return value == "on" || value == "off" ? "" : "expected on or off";
+    }
     if (name == "--threads") {
       int64_t threads;
       if (!parseNumber(value, threads) || threads < 0 || threads > 4096)
@@ -128,9 +133,11 @@ private:
     return {};
   }
   std::string setDevice(const std::string &value) {
-    if (value != "host" && value != "cuda")
-      return "expected host or cuda";
-    o.device = value == "host" ? Device::Host : Device::Cuda;
+    auto place = parseDevice(value);
+    if (!place)
+      return "expected host, cuda or cuda:N";
+    o.device = place->first;
+    o.cuda.card = place->second;
     return {};
   }
   std::string setIds(const std::string &name, const std::string &value) {

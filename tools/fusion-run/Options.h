@@ -14,6 +14,8 @@ enum ExitCode { kSuccess = 0, kInputFault = 1, kUsage = 2, kVerifyFailed = 3 };
 struct Options {
   std::string artifact;
   Device device = Device::Host;
+  CudaOptions cuda;
+  bool graphs = true;
   unsigned threads = 0;
   std::vector<std::pair<std::string, std::string>> inputs; ///< name, file
   std::string outputDir;

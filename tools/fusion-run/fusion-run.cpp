@@ -46,8 +46,8 @@ static int runTool(int argc, char **argv) {
     return exitCode;
   if (options->info)
     return printInfo(options->artifact);
-  auto model =
-      LoadedModel::open(options->artifact, options->device, options->threads);
+  auto model = LoadedModel::open(options->artifact, options->device,
+                                 options->threads, options->cuda);
   if (!model)
     return fail(model.status());
   auto session = Session::create(*model);

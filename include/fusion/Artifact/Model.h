@@ -206,7 +206,9 @@ struct Launch {
 
 /// One bucket class of the model: the same function, fused for its sizes.
 struct Program {
+  enum class Device : uint8_t { Host, Card };
   std::string name; ///< "decode", "small_m", "prefill" or "main"
+  Device device = Device::Host; ///< what it was fused for, and runs on
   /// "" for the programs that run; "unfused" for the form with one group a
   /// node that --verify compares them with. Both use the same weights section.
   std::string set;

@@ -20,11 +20,16 @@
 
 namespace fusion::artifact {
 
+/// What open() checks against the checksums. Who leaves the weights out checks
+/// their chunks while copying them.
+enum class Verification { All, AllButWeights };
+
 class Artifact {
 public:
   /// `threads` verify in parallel; 0 takes one per processor.
-  static Result<std::unique_ptr<Artifact>> open(const std::string &path,
-                                                unsigned threads = 0);
+  static Result<std::unique_ptr<Artifact>>
+  open(const std::string &path, unsigned threads = 0,
+       Verification verification = Verification::All);
   ~Artifact();
   Artifact(const Artifact &) = delete;
   Artifact &operator=(const Artifact &) = delete;
@@ -40,11 +45,22 @@ public:
   int descriptor() const { return fd; }
   uint64_t imageFileOffset(uint32_t index) const;
 
+  /// Bytes of the file that have a checksum of their own.
+  struct Chunk {
+    uint64_t offset, bytes; ///< in the file
+  };
+  uint64_t chunkCount() const;
+  Chunk chunk(uint64_t index) const;
+  /// Whether `bytes`, a copy of the chunk, are what was written.
+  Status checkChunk(uint64_t index, const uint8_t *bytes) const;
+  /// The weight section in the file.
+  Chunk weights() const { return {weightOffset, weightBytes}; }
+
 private:
   explicit Artifact(std::string path) : thePath(std::move(path)) {}
   Status map();
   Status readHeader();
-  Status verify(unsigned threads);
+  Status verify(unsigned threads, Verification verification);
   Status decode();
   Status bad(const std::string &why) const;
 
@@ -52,7 +68,8 @@ private:
   int fd = -1;
   const uint8_t *data = nullptr;
   uint64_t size = 0;
-  uint64_t codeOffset = 0, weightOffset = 0;
+  uint64_t codeOffset = 0, weightOffset = 0, weightBytes = 0;
+  uint64_t tableOffset = 0;
   Model theModel;
 };
 

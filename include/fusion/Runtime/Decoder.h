@@ -32,7 +32,7 @@ private:
               int64_t count);
   std::vector<int64_t> shapeOf(uint32_t input, int64_t count) const;
   int64_t mostAtOnce() const;
-  Result<int64_t> choose() const;
+  Result<int64_t> choose(const Greedy &greedy) const;
   Status explain(const Status &failure, const int64_t *ids,
                  int64_t count) const;
 

@@ -23,23 +23,36 @@ class SymTable;
 
 enum class Device { Host, Cuda };
 
+/// `host`, `cuda` or `cuda:N`: the device and the card's number.
+std::optional<std::pair<Device, int32_t>> parseDevice(const std::string &text);
+
+/// How a card is used.
+struct CudaOptions {
+  std::string driver = "libcuda.so.1"; ///< the library to open
+  int32_t card = 0;                    ///< its number
+};
+
 class LoadedModel {
 public:
   /// `threads` counts the host executor's threads, the caller's included; 0
   /// takes one a processor.
   static Result<std::shared_ptr<const LoadedModel>>
   open(const std::string &path, Device device = Device::Host,
-       unsigned threads = 0);
+       unsigned threads = 0, const CudaOptions &cuda = {});
   ~LoadedModel();
 
   const artifact::Model &model() const { return file->model(); }
   const std::string &path() const { return file->path(); }
+  /// Whether there are programs of the set for the device.
   bool hasSet(const std::string &set) const;
+  Device device() const { return theDevice; }
+  int32_t card() const { return theCard; } ///< its number
 
 private:
   friend class Session;
   LoadedModel() = default;
   void compile();
+  bool runsOn(const artifact::Program &program) const;
 
   /// Places in `signature`.
   using Shape = std::vector<uint32_t>;
@@ -48,6 +61,8 @@ private:
   };
 
   std::unique_ptr<artifact::Artifact> file;
+  Device theDevice = Device::Host;
+  int32_t theCard = 0;
   std::vector<CompiledProgram> programs;
   /// Everything about the interface: shapes, guards, rows of the programs.
   std::unique_ptr<SymTable> signature;
@@ -64,12 +79,27 @@ struct TensorView {
   std::vector<int64_t> shape;
   const void *data = nullptr;
   uint64_t bytes = 0;
+  Device memory = Device::Host; ///< where `data` points
+};
+
+/// Asks for the index of the largest element in the last row of an output (the
+/// first of equal ones), where the device can find it without a copy.
+struct Greedy {
+  uint32_t output = 0;
+  bool done = false;  ///< else the output is there as usual
+  int64_t index = -1; ///< -1: all are NaN. The output itself is not copied
 };
 
 struct RunOptions {
-  std::string set; ///< Program::set
-  Profile *profile = nullptr;
-  Observer *observer = nullptr;
+  std::string set;              ///< Program::set
+  Profile *profile = nullptr;   ///< gets the times of the launches
+  Observer *observer = nullptr; ///< sees the buffers after each launch
+  /// Card: replay captured graphs instead of issuing launch by launch.
+  bool graphs = true;
+  /// Card: gets the time between the first launch's begin and the last one's
+  /// end, as the card measures it.
+  double *deviceSeconds = nullptr;
+  Greedy *greedy = nullptr;
 };
 
 class Session {
@@ -80,11 +110,15 @@ public:
 
   const LoadedModel &loaded() const { return *model; }
 
-  /// `data` must stay valid until the input is bound again.
+  /// `data` must stay valid until the input is bound again. Memory of the card
+  /// that the model runs on is read where it is; what fills it must have
+  /// finished before run().
   Status setInput(uint32_t index, artifact::DType type,
-                  std::vector<int64_t> shape, const void *data);
+                  std::vector<int64_t> shape, const void *data,
+                  Device memory = Device::Host);
   /// Writes the output to the caller's memory; null goes back to our own.
-  Status setOutput(uint32_t index, void *data, uint64_t bytes);
+  Status setOutput(uint32_t index, void *data, uint64_t bytes,
+                   Device memory = Device::Host);
   Status run(const RunOptions &options = {});
 
   /// Of the last run.
@@ -107,6 +141,7 @@ private:
     Buffer own;
     void *given = nullptr;
     uint64_t givenBytes = 0;
+    Device givenMemory = Device::Host;
   };
 
   explicit Session(std::shared_ptr<const LoadedModel> model);
@@ -121,6 +156,7 @@ private:
   int64_t appendedTokens() const;
   std::vector<int64_t> shapeOf(const std::vector<uint32_t> &places) const;
   Status failure(const std::string &text) const;
+  Status checkMemory(Device memory) const;
 
   std::shared_ptr<const LoadedModel> model;
   std::unique_ptr<ExecutorSession> execution;

@@ -89,7 +89,10 @@ LogicalResult Compiler::accept(KernelOp op, HopperKernel &kernel) {
 }
 
 FailureOr<std::vector<HopperKernel>> Compiler::run() {
-  SmallVector<KernelOp> ops(module.getOps<KernelOp>());
+  SmallVector<KernelOp> ops;
+  for (KernelOp op : module.getOps<KernelOp>())
+    if (op.runsOn("card"))
+      ops.push_back(op);
   for (KernelOp op : ops) {
     HopperKernel kernel;
     kernel.name = op.getSymName().str();

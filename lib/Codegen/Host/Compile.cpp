@@ -53,10 +53,7 @@ fusion::compileHostKernels(ModuleOp module, const HostOptions &options) {
   MLIRContext *context = module.getContext();
   loadDialects(context);
   auto all = llvm::to_vector(module.getOps<KernelOp>());
-  // Kernels that only make constants are evaluated, not compiled.
-  llvm::erase_if(all, [](KernelOp kernel) {
-    return kernel->hasAttr("fusion.compile_time");
-  });
+  llvm::erase_if(all, [](KernelOp kernel) { return !kernel.runsOn("host"); });
   size_t levels = options.levels.size();
   // objects[level][kernel]
   std::vector<std::vector<host::ObjectBytes>> objects(

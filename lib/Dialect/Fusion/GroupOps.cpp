@@ -122,6 +122,14 @@ void KernelOp::print(OpAsmPrinter &p) {
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
 
+bool KernelOp::runsOn(StringRef device) {
+  if ((*this)->hasAttr(FusionDialect::kCompileTimeAttr))
+    return false;
+  auto devices = (*this)->getAttrOfType<ArrayAttr>(FusionDialect::kDevicesAttr);
+  return !devices ||
+         llvm::is_contained(devices.getAsValueRange<StringAttr>(), device);
+}
+
 LogicalResult KernelOp::verifyRegions() {
   if (getNumSizes() < 0)
     return emitOpError("expected a number of sizes, found ") << getNumSizes();

@@ -35,6 +35,14 @@ def Fusion_Dialect : Dialect {
     static constexpr llvm::StringLiteral kSitesAttr = "fusion.sites";
     static constexpr llvm::StringLiteral kStateAttr = "fusion.state";
     static constexpr llvm::StringLiteral kBucketAttr = "fusion.bucket";
+    /// On functions and programs: "card", or absent for the host.
+    static constexpr llvm::StringLiteral kDeviceAttr = "fusion.device";
+    /// On kernels of modules with programs for a card: the devices ("host",
+    /// "card") whose programs launch them.
+    static constexpr llvm::StringLiteral kDevicesAttr = "fusion.devices";
+    /// On kernels that only make constants at compile time.
+    static constexpr llvm::StringLiteral kCompileTimeAttr =
+        "fusion.compile_time";
     static constexpr llvm::StringLiteral kFileAttr = "fusion.onnx_file";
     static constexpr llvm::StringLiteral kGuardsAttr = "fusion.guards";
     static constexpr llvm::StringLiteral kDimsAttr = "fusion.dims";

@@ -77,6 +77,9 @@ def Fusion_KernelOp : Fusion_Op<"kernel", [
   let hasCustomAssemblyFormat = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
+    /// Whether programs of `device` ("host" or "card") launch the kernel;
+    /// where nothing is said, any may.
+    bool runsOn(::llvm::StringRef device);
     ::mlir::Block *getBlock() { return &getBody().front(); }
     YieldOp getYield();
   }];

@@ -151,7 +151,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
     Runs when `rows` (the number of token rows) lies in the given range and each
     symbol of `fixed` has the given value. Launches execute in order; launch i
     is the i-th `plan.launch`. Programs of set "" run; those of set "unfused"
-    have one kernel an ONNX node and serve verification. `arena` gives the
+    have one kernel an ONNX node and serve verification. `device "card"` says
+    that the program was fused for a card, and runs there. `arena` gives the
     planned bytes and their lower bound at the upper sizes.
 
     ```mlir
@@ -166,11 +167,12 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        Plan_I64Attr:$min_rows, Plan_I64Attr:$max_rows,
                        OptionalAttr<DictionaryAttr>:$fixed,
                        OptionalAttr<StrAttr>:$set,
+                       OptionalAttr<StrAttr>:$device,
                        OptionalAttr<DenseI64ArrayAttr>:$arena);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `rows` $rows `in` $min_rows `to` $max_rows
-    (`fixed` $fixed^)? (`set` $set^)? (`arena` $arena^)?
+    (`fixed` $fixed^)? (`set` $set^)? (`device` $device^)? (`arena` $arena^)?
     attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
