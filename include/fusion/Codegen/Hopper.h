@@ -32,7 +32,8 @@ struct HopperKernel {
   std::vector<uint8_t> cubin; ///< empty when not assembled
   /// With what ptxas said of each stage, once assembled.
   kernels::CardLaunch launch;
-  unsigned way = 0; ///< index of `launch` in kernels::getCardLaunches
+  unsigned way = 0;       ///< index of `launch` in kernels::getCardLaunches
+  std::string passedOver; ///< why the way before that one is not taken
 };
 
 /// Dialects and interfaces that the code generator needs in the context.

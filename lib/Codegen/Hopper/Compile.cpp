@@ -54,6 +54,8 @@ LogicalResult Compiler::translate(KernelOp op, HopperKernel &kernel) {
   kernel.ptx = std::move(*ptx);
   kernel.launch = std::move(generated.launch);
   kernel.way = generated.way;
+  if (!generated.reason.empty())
+    kernel.passedOver = generated.reason;
   return success();
 }
 
@@ -117,6 +119,7 @@ FailureOr<std::vector<HopperKernel>> Compiler::run() {
           kernel.way + 1 >= kernels::getCardLaunches(op).size())
         continue;
       ++kernel.way;
+      kernel.passedOver = assembled[kernel.ptx].error;
       if (failed(translate(op, kernel)))
         return failure();
       again = true;

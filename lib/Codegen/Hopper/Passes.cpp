@@ -123,7 +123,11 @@ struct AssembleHopperPass
              << directory.getValue() << ": " << ec.message();
     std::string list;
     llvm::raw_string_ostream lines(list);
-    for (const HopperKernel &k : *compiled) {
+    for (const auto &[k, op] :
+         llvm::zip(*compiled, module.getOps<KernelOp>())) {
+      if (k.way)
+        KernelOp(op).emitRemark("way ")
+            << k.way << " of running it is taken: " << k.passedOver;
       if (failed(writeFile(module, directory, k.name + ".ptx", k.ptx)))
         return failure();
       llvm::StringRef cubin(reinterpret_cast<const char *>(k.cubin.data()),

@@ -14,6 +14,7 @@
 
 #include "KernelFunction.h"
 
+#include "fusion/Codegen/Common/NarrowFloat.h"
 #include "fusion/Kernels/HostShape.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -69,7 +70,12 @@ private:
   // Reductions of the row: `value(column)` is added up by `step`.
   Val reduceRow(Val neutral, llvm::function_ref<Val(Val, Val)> step,
                 llvm::function_ref<Val(const Column &)> value);
-  Val sumRow(llvm::function_ref<Val(const Column &)> value);
+  /// The sum over the row, in the type that elements of `like` are computed in.
+  Val sumRow(Value like, llvm::function_ref<Val(const Column &)> value);
+  Val real(Value like, double value);
+  /// The number of columns as such a value.
+  Val countOf(Value like);
+  Val exp(Val x);
   void reduce(Operation *op);
   void reduceRmsNorm(RmsNormOp op);
   void reduceLayerNorm(LayerNormOp op);
@@ -237,8 +243,29 @@ Val RowTemplate::reduceRow(Val neutral, llvm::function_ref<Val(Val, Val)> step,
                   })[0];
 }
 
-Val RowTemplate::sumRow(llvm::function_ref<Val(const Column &)> value) {
-  return reduceRow(k.f32(0), [](Val a, Val b) { return a + b; }, value);
+Val RowTemplate::sumRow(Value like,
+                        llvm::function_ref<Val(const Column &)> value) {
+  return reduceRow(real(like, 0), [](Val a, Val b) { return a + b; }, value);
+}
+
+Val RowTemplate::real(Value like, double value) {
+  Type type = computeType(elementType(like));
+  return k.wrap(arith::ConstantOp::create(
+      k.builder(), k.builder().getFloatAttr(type, value)));
+}
+
+Val RowTemplate::countOf(Value like) {
+  if (auto columns = launch.space.width.asConstant())
+    return real(like, double(*columns));
+  return k.wrap(arith::SIToFPOp::create(k.builder(),
+                                        computeType(elementType(like)),
+                                        Value(k.toI64(k.wrap(width)))));
+}
+
+Val RowTemplate::exp(Val x) {
+  if (!getElementTypeOrSelf(x.type()).isF32())
+    return k.wrap(group.math().exp(x));
+  return static_cast<CardTarget &>(group.getTarget()).exp(x);
 }
 
 void RowTemplate::provide(Operation *op,
@@ -267,17 +294,15 @@ static Val rsqrt(KernelBuilder &k, Val x) {
 }
 
 void RowTemplate::reduceRmsNorm(RmsNormOp op) {
-  Val sum = sumRow([&](const Column &c) {
-    Val x = element(op.getInput(), c);
+  Value input = op.getInput();
+  Val sum = sumRow(input, [&](const Column &c) {
+    Val x = element(input, c);
     return x * x;
   });
-  Val count = k.wrap(ix.size(launch.space.width));
   Val mean = launch.space.width.isConstant()
-                 ? sum * k.f32(1.0 / double(*launch.space.width.asConstant()))
-                 : sum / k.wrap(arith::SIToFPOp::create(
-                             k.builder(), k.builder().getF32Type(),
-                             Value(k.toI64(count))));
-  Val scale = rsqrt(k, mean + k.f32(op.getEpsilon().convertToDouble()));
+                 ? sum * real(input, 1.0 / *launch.space.width.asConstant())
+                 : sum / countOf(input);
+  Val scale = rsqrt(k, mean + real(input, op.getEpsilon().convertToDouble()));
   provide(op, [this, op, scale](ArrayRef<Index> indices) mutable {
     Val y = k.wrap(group.emit(op.getInput(), indices)) * scale;
     if (!op.getWeight())
@@ -291,20 +316,18 @@ void RowTemplate::reduceRmsNorm(RmsNormOp op) {
 }
 
 void RowTemplate::reduceLayerNorm(LayerNormOp op) {
-  ImplicitLocOpBuilder &b = k.builder();
-  Val count = launch.space.width.isConstant()
-                  ? k.f32(double(*launch.space.width.asConstant()))
-                  : k.wrap(arith::SIToFPOp::create(
-                        b, b.getF32Type(), Value(k.toI64(k.wrap(width)))));
+  Value input = op.getInput();
+  Val count = countOf(input);
   Val mean =
-      sumRow([&](const Column &c) { return element(op.getInput(), c); }) /
-      count;
-  Val variance = sumRow([&](const Column &c) {
-                   Val d = element(op.getInput(), c) - mean;
-                   return d * d;
-                 }) /
+      sumRow(input, [&](const Column &c) { return element(input, c); }) / count;
+  Val variance = sumRow(input,
+                        [&](const Column &c) {
+                          Val d = element(input, c) - mean;
+                          return d * d;
+                        }) /
                  count;
-  Val scale = rsqrt(k, variance + k.f32(op.getEpsilon().convertToDouble()));
+  Val scale =
+      rsqrt(k, variance + real(input, op.getEpsilon().convertToDouble()));
   provide(op, [this, op, mean, scale](ArrayRef<Index> indices) mutable {
     Val y = (k.wrap(group.emit(op.getInput(), indices)) - mean) * scale *
             k.wrap(group.emit(op.getWeight(),
@@ -321,24 +344,23 @@ static Val maximum(KernelBuilder &k, Val a, Val b) {
 }
 
 void RowTemplate::reduceSoftmax(SoftmaxOp op) {
-  auto &target = static_cast<CardTarget &>(group.getTarget());
-  Val lowest = k.f32(-std::numeric_limits<double>::infinity());
+  Value input = op.getInput();
+  Val lowest = real(input, -std::numeric_limits<double>::infinity());
   Val top = reduceRow(
       lowest, [&](Val a, Val b) { return maximum(k, a, b); },
-      [&](const Column &c) { return element(op.getInput(), c); });
-  Val sum = sumRow([&](const Column &c) {
-    return target.exp(element(op.getInput(), c) - top);
-  });
+      [&](const Column &c) { return element(input, c); });
+  Val sum = sumRow(
+      input, [&](const Column &c) { return exp(element(input, c) - top); });
   if (op.getLog()) {
     Val logSum = k.wrap(group.math().log(sum));
-    provide(op, [this, op, top, logSum](ArrayRef<Index> indices) mutable {
-      return k.wrap(group.emit(op.getInput(), indices)) - top - logSum;
+    provide(op, [this, input, top, logSum](ArrayRef<Index> indices) mutable {
+      return k.wrap(group.emit(input, indices)) - top - logSum;
     });
     return;
   }
-  Val scale = k.f32(1) / sum;
-  provide(op, [this, op, top, scale, &target](ArrayRef<Index> indices) mutable {
-    return target.exp(k.wrap(group.emit(op.getInput(), indices)) - top) * scale;
+  Val scale = real(input, 1) / sum;
+  provide(op, [this, input, top, scale](ArrayRef<Index> indices) mutable {
+    return exp(k.wrap(group.emit(input, indices)) - top) * scale;
   });
 }
 
@@ -368,6 +390,18 @@ void RowTemplate::reduceArgMax(ArgMaxOp op) {
   // A pair (value, position) is better when its value is, or else its position.
   auto better = [&](Val x, Val i, Val y, Val j) {
     bool isFloat = isa<FloatType>(getElementTypeOrSelf(x.type()));
+    if (isUnsigned(elementType(op.getInput()))) {
+      // Signed order of what the highest bit was changed in.
+      auto flip = [&](Val v) {
+        return k.wrap(arith::XOrIOp::create(
+            b, Value(v),
+            Value(k.constant(v.type(),
+                             int64_t(1)
+                                 << (v.type().getIntOrFloatBitWidth() - 1)))));
+      };
+      x = flip(x);
+      y = flip(y);
+    }
     Val larger = op.getSmallest() ? x < y : y < x;
     Val equal = x == y;
     Val first = op.getLast() ? j < i : i < j;
