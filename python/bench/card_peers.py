@@ -34,9 +34,12 @@ def _read(x, out, count, BLOCK: tl.constexpr):
     tl.store(out + program, tl.sum(total, 0))
 
 
-def read(x, partial, block=8192):
-    programs = 132 * 4
-    _read[(programs,)](x, partial, x.numel() // (block * programs), BLOCK=block, num_warps=8)
+# Elements a program loads at once, its warps, programs: the best of them counts.
+READ_SHAPES = ((8192, 8, 132 * 4), (4096, 4, 132 * 8), (16384, 16, 132 * 2), (2048, 4, 132 * 16))
+
+
+def read(x, partial, block, warps, programs):
+    _read[(programs,)](x, partial, x.numel() // (block * programs), BLOCK=block, num_warps=warps)
 
 
 @triton.jit

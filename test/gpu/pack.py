@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Packs tools, tests and benchmarks into one compressed folder for a machine with a card: no LLVM, no sources, no build there.
 
-    pack.py [--build build/release-static] [--out build/card.tar.xz] [--models DIR]
+    pack.py [--build build/release-static] [--out build/card.tar.gz] [--models ARCHIVE]
 
 There (Python with numpy, onnx and ml_dtypes; ptxas of a CUDA toolkit; torch and triton for the benchmarks):
 
-    tar -xf card.tar.xz && cd card && bash test.sh && bash bench.sh
+    tar -xf card.tar.gz && cd card && bash test.sh && bash bench.sh
 
-Arguments go to test/gpu/run.py and python/bench/card.py. --models adds exported models with stored outputs.
+Arguments go to test/gpu/run.py and python/bench/card.py. --models adds a tar archive of exported
+models with stored outputs.
 """
 import argparse
 import io
@@ -19,6 +20,7 @@ import tarfile
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = ("bin/fusion", "bin/fusion-run", "bin/kernel-sweep", "lib/libfusion_runtime.so")
 LINKS = ("fusion-compile", "fusion-opt")
+UNPACK = "[ -e models ] || { mkdir models && [ ! -e models.tar ] || tar -C models -xf models.tar; }\n"
 SCRIPTS = {"test.sh": 'test/gpu/run.py --bin bin --models models "$@"', "bench.sh": 'python/bench/card.py --bin bin "$@"'}
 
 
@@ -32,32 +34,27 @@ def add_text(tar, name, text):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", type=pathlib.Path, default=SOURCE / "build/release-static")
-    p.add_argument("--out", type=pathlib.Path, default=SOURCE / "build/card.tar.xz")
+    p.add_argument("--out", type=pathlib.Path, default=SOURCE / "build/card.tar.gz")
     p.add_argument("--models", type=pathlib.Path)
     a = p.parse_args()
     missing = [str(a.build / f) for f in PROGRAMS if not (a.build / f).exists()]
     if missing:
         sys.exit(f"not built: {', '.join(missing)}; cmake --preset release-static && ninja -C {a.build}")
     files = subprocess.run(["git", "ls-files", "python", "test/gpu"], cwd=SOURCE, capture_output=True, text=True, check=True).stdout.split()
-    # xz over all cores; tarfile's own takes one.
-    with open(a.out, "wb") as out, subprocess.Popen(["xz", "-6", "-T0"], stdin=subprocess.PIPE, stdout=out) as xz:
-        with tarfile.open(fileobj=xz.stdin, mode="w|", dereference=True) as tar:
-            for name in files:
-                if name.endswith((".py", ".txt", ".json")):
-                    tar.add(SOURCE / name, f"card/{name}")
-            for name in PROGRAMS:
-                tar.add(a.build / name, f"card/{name}")
-            for name in LINKS:
-                link = tarfile.TarInfo(f"card/bin/{name}")
-                link.type, link.linkname = tarfile.SYMTYPE, "fusion"
-                tar.addfile(link)
-            for name in sorted(a.models.iterdir()) if a.models else ():
-                tar.add(name, f"card/models/{name.name}")
-            for name, command in SCRIPTS.items():
-                add_text(tar, name, f'#!/bin/bash\ncd "$(dirname "$0")" && exec python3 {command}\n')
-        xz.stdin.close()
-    if xz.returncode:
-        sys.exit("xz failed")
+    with tarfile.open(a.out, "w:gz", compresslevel=3, dereference=True) as tar:
+        for name in files:
+            if name.endswith((".py", ".txt", ".json")):
+                tar.add(SOURCE / name, f"card/{name}")
+        for name in PROGRAMS:
+            tar.add(a.build / name, f"card/{name}")
+        for name in LINKS:
+            link = tarfile.TarInfo(f"card/bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "fusion"
+            tar.addfile(link)
+        if a.models:
+            tar.add(a.models, "card/models.tar")
+        for name, command in SCRIPTS.items():
+            add_text(tar, name, f'#!/bin/bash\ncd "$(dirname "$0")" || exit 1\n{UNPACK}exec python3 {command}\n')
     print(f"{a.out}: {a.out.stat().st_size / 1e6:.1f} MB")
 
 
