@@ -41,6 +41,11 @@ public:
   /// Allocates the states, zero-filled; `bytes[i]` is the size of state i.
   virtual Status allocateStates(const std::vector<uint64_t> &bytes) = 0;
   virtual void clearStates() = 0;
+  /// Memory for output `index` that the device copies to faster than to other
+  /// memory, kept until it has to grow; null where there is none.
+  virtual uint8_t *reserveOutput(uint32_t index, uint64_t bytes) {
+    return nullptr;
+  }
   virtual Status run(const Step &step) = 0;
 };
 

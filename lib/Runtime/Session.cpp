@@ -240,7 +240,7 @@ Status Session::prepareStates() {
   return {};
 }
 
-Status Session::prepareOutputs() {
+Status Session::prepareOutputs(const RunOptions &options) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     Output &out = outputs[i];
     const TensorInfo &info = model->model().outputs[i];
@@ -259,12 +259,19 @@ Status Session::prepareOutputs() {
       out.view.memory = out.givenMemory;
       continue;
     }
+    out.view.memory = Device::Host;
+    // Where only the largest element is wanted, the rest is not copied.
+    bool copied = !options.greedy || options.greedy->output != i;
+    out.view.data = copied ? execution->reserveOutput(static_cast<uint32_t>(i),
+                                                      out.view.bytes)
+                           : nullptr;
+    if (out.view.data)
+      continue;
     if (!out.own.reserve(out.view.bytes))
       return Status(StatusCode::Failed, "no memory for " + where + " (" +
                                             std::to_string(out.view.bytes) +
                                             " bytes)");
     out.view.data = out.own.data();
-    out.view.memory = Device::Host;
   }
   return {};
 }
@@ -303,7 +310,7 @@ Status Session::run(const RunOptions &options) {
     return selected.status();
   if (Status s = prepareStates(); !s)
     return s;
-  if (Status s = prepareOutputs(); !s)
+  if (Status s = prepareOutputs(options); !s)
     return s;
   theProgram = *selected;
   theRows = interface[model->rows[theProgram]];
@@ -321,7 +328,7 @@ Status Session::run(const RunOptions &options) {
     in.push_back({const_cast<void *>(i.view.data), i.view.bytes,
                   i.view.memory == Device::Cuda});
   for (const Output &o : outputs)
-    out.push_back({o.given ? o.given : o.own.data(), o.view.bytes,
+    out.push_back({const_cast<void *>(o.view.data), o.view.bytes,
                    o.view.memory == Device::Cuda});
   Status status =
       execution->run({theProgram, symbols, values.values, in, out, options});

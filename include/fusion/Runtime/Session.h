@@ -151,7 +151,7 @@ private:
   Status checkInputShape(uint32_t index) const;
   Status checkGuards() const;
   Status prepareStates();
-  Status prepareOutputs();
+  Status prepareOutputs(const RunOptions &options);
   Result<uint32_t> selectProgram(const std::string &set) const;
   int64_t appendedTokens() const;
   std::vector<int64_t> shapeOf(const std::vector<uint32_t> &places) const;

@@ -16,6 +16,9 @@ using namespace fusion::cuda;
 /// Sizes that were prepared last stay; others are made again.
 static constexpr size_t kMostPrepared = 32;
 
+/// Pinned memory cannot be paged out: larger outputs take the slower copy.
+static constexpr uint64_t kMostPinnedBytes = 256 << 20;
+
 CudaSession::~CudaSession() {
   if (!resources)
     return;
@@ -36,8 +39,10 @@ Status CudaSession::start() {
     resources = std::make_unique<Resources>(*shared.device);
     for (size_t i = 0; i < model.inputs.size(); ++i)
       resources->inputs.emplace_back(*shared.device);
-    for (size_t i = 0; i < model.outputs.size(); ++i)
+    for (size_t i = 0; i < model.outputs.size(); ++i) {
       resources->outputs.emplace_back(*shared.device);
+      resources->hostOutputs.emplace_back(*shared.device);
+    }
   }
   Resources &r = *resources;
   if (r.stream)
@@ -75,6 +80,14 @@ Status CudaSession::allocateStates(const std::vector<uint64_t> &bytes) {
   }
   statesStale = true;
   return {};
+}
+
+uint8_t *CudaSession::reserveOutput(uint32_t index, uint64_t bytes) {
+  ContextScope scope(*shared.device);
+  if (bytes > kMostPinnedBytes || !start())
+    return nullptr; // the run will say why it does not start
+  PinnedBuffer &buffer = resources->hostOutputs[index];
+  return buffer.reserve(bytes, "an output") ? buffer.data() : nullptr;
 }
 
 Status CudaSession::zeroStates() {

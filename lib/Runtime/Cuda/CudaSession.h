@@ -40,6 +40,7 @@ public:
   ~CudaSession() override;
 
   Status allocateStates(const std::vector<uint64_t> &bytes) override;
+  uint8_t *reserveOutput(uint32_t index, uint64_t bytes) override;
   /// Before the next run.
   void clearStates() override { statesStale = true; }
   Status run(const Step &step) override;
@@ -63,6 +64,7 @@ private:
     Event begin = nullptr, end = nullptr;
     DeviceBuffer arena, workspace, counters, upload, results;
     PinnedBuffer pinned, fetched; ///< host sides of upload and results
+    std::vector<PinnedBuffer> hostOutputs;
     std::vector<DeviceBuffer> inputs, outputs, states;
     std::vector<uint64_t> stateBytes;
     std::list<Prepared> prepared; ///< used last first

@@ -76,6 +76,35 @@ TEST(CApi, Run) {
 }
 
 /// The shared library exports the interface, and nothing of what is in it.
+TEST(CApi, BoundTensors) {
+  TwiceModel m;
+  ASSERT_TRUE(m.write());
+  FusionModel *model = nullptr;
+  ASSERT_EQ(FUSION_OK, fusionModelOpen(m.path().c_str(), "host", 0, &model));
+  FusionSession *session = nullptr;
+  ASSERT_EQ(FUSION_OK, fusionSessionCreate(model, &session));
+  float x[4] = {1, 2, 3, 4}, y[4] = {};
+  int64_t dims[2] = {2, 2};
+  FusionTensor in = {x, FUSION_CPU, 0, 1, 2, dims, sizeof x},
+               out = {y, FUSION_CUDA_HOST, 0, 1, 2, dims, sizeof y};
+  ASSERT_EQ(FUSION_OK, fusionSessionBindInput(session, 0, &in));
+  ASSERT_EQ(FUSION_OK, fusionSessionBindOutput(session, 0, &out));
+  ASSERT_EQ(FUSION_OK, fusionSessionRun(session));
+  EXPECT_EQ(8, y[3]);
+  in.device_type = FUSION_CUDA;
+  EXPECT_EQ(FUSION_INVALID_ARGUMENT, fusionSessionBindInput(session, 0, &in));
+  EXPECT_STREQ("memory of a card was given to a model opened for the host",
+               fusionLastError());
+  in.device_type = 99;
+  EXPECT_EQ(FUSION_INVALID_ARGUMENT, fusionSessionBindInput(session, 0, &in));
+  EXPECT_EQ(FUSION_INVALID_ARGUMENT,
+            fusionSessionBindInput(session, 0, nullptr));
+  EXPECT_EQ(FUSION_INVALID_ARGUMENT,
+            fusionModelOpen(m.path().c_str(), "cuda:x", 0, &model));
+  fusionSessionDestroy(session);
+  fusionModelClose(model);
+}
+
 TEST(CApi, SharedLibrary) {
   TwiceModel m;
   ASSERT_TRUE(m.write());

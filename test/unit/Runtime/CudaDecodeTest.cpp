@@ -2,6 +2,8 @@
 
 #include "CudaModel.h"
 
+#include "fusion/Runtime/Decoder.h"
+
 using namespace fusion;
 
 namespace {
@@ -128,6 +130,80 @@ TEST(CudaDecode, StatesOfSessionsAreTheirOwn) {
   EXPECT_EQ(m.step(*a, 1), 2);
   EXPECT_EQ(m.step(*b, 10), 20);
   EXPECT_EQ(m.step(*a, 1), 4);
+}
+
+/// Logits that favour the successor of each token, modulo 10.
+struct SuccessorModel : CudaModel {
+  SuccessorModel() {
+    const SymExpr seq = SymExpr::symbol("seq");
+    model.maxContext = kCapacity;
+    model.appended = seq;
+    model.symbols = {
+        {"seq", Symbol::Source::InputDim, 0, 1, 1, 64},
+        {"past", Symbol::Source::CachedLength, 0, 0, 0, kCapacity}};
+    model.inputs = {{"ids", DType::I64, {1, seq}, Role::TokenIds}};
+    model.outputs = {{"logits", DType::F32, {1, seq, 10}, Role::Logits}};
+    model.states = {{"cache", DType::F32, {kCapacity}, 0}};
+    uint32_t k = cardKernel("predict", 2, 1, [](const FakeLaunch &l) {
+      int64_t count = l.as<int64_t>(2)[0];
+      for (int64_t i = 0; i < count * 10; ++i)
+        l.as<float>(1)[i] =
+            i % 10 == (l.as<int64_t>(0)[i / 10] + 1) % 10 ? 3.0f : -1.0f;
+    });
+    Program &p = program("main", seq);
+    p.maxRows = 64;
+    p.launches = {launch(k, {{Kind::Input, 0}, {Kind::Output, 0}}, {seq}, 1)};
+  }
+  /// The runtime's own kernel on the card, as a function of the test.
+  void addArgmax() {
+    for (const char *name : {"argmax_f16", "argmax_bf16"})
+      cuda.kernels[name] = {3, 0, [](const FakeLaunch &) {}, {}};
+    cuda.kernels["argmax_f32"] = {
+        3,
+        0,
+        [](const FakeLaunch &l) {
+          auto *row = l.as<const float>(0);
+          uint64_t count = l.pointers[1];
+          for (uint64_t block = 0; block < l.grid; ++block) {
+            uint64_t best = 0;
+            for (uint64_t i = block; i < count; i += l.grid) {
+              uint32_t bits;
+              memcpy(&bits, &row[i], 4);
+              bits ^= bits >> 31 ? 0xffffffff : 0x80000000;
+              best = std::max(best, uint64_t(bits) << 32 | (0xffffffff - i));
+            }
+            l.as<uint64_t>(2)[block] = best;
+          }
+        },
+        {}};
+  }
+  void expectSuccessors() {
+    auto s = session();
+    auto decoder = Decoder::create(*s);
+    ASSERT_TRUE(decoder) << decoder.status().message();
+    auto token = (*decoder)->step({4, 2, 6});
+    for (int64_t i = 0; i < 12; ++i) {
+      ASSERT_TRUE(token) << token.status().message();
+      EXPECT_EQ(*token, (7 + i) % 10);
+      token = (*decoder)->step({*token});
+    }
+  }
+};
+
+TEST(CudaDecode, ChoosesOnTheCard) {
+  SuccessorModel m;
+  m.addArgmax();
+  m.expectSuccessors();
+  EXPECT_EQ(m.cuda.captures, 2u); // three tokens, and one
+  EXPECT_EQ(m.cuda.launches.back().name, "argmax_f32");
+  EXPECT_EQ(m.cuda.launches.back().pointers[1], 10u);
+  EXPECT_EQ(m.cuda.downloads, 13u);
+}
+
+TEST(CudaDecode, ChoosesWithoutACompilerForPtx) {
+  SuccessorModel m;
+  m.expectSuccessors();
+  EXPECT_EQ(m.cuda.launches.back().name, "predict");
 }
 
 TEST(CudaLaunch, WorkspaceAndCounters) {

@@ -187,6 +187,35 @@ TEST(Cuda, FailuresWhileOpening) {
   contains(reason(), "holds no code for a card");
 }
 
+TEST(Cuda, WeightsAreCheckedWhileTheyAreCopied) {
+  ScaleModel m;
+  // Several chunks of 4 MiB; the kernel reads the last of it.
+  std::vector<float> values(5 << 20);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i % 4 + 1);
+  m.weights[0] = values;
+  m.model.weights[0].shape = {static_cast<int64_t>(values.size())};
+  m.model.weights[0].bytes = values.size() * 4;
+  m.model.programs[0].launches[0].args[1].buffer.byteOffset =
+      SymExpr(static_cast<int64_t>(values.size() * 4 - 16));
+  {
+    auto s = m.session();
+    ASSERT_TRUE(s);
+    ASSERT_TRUE(m.run(*s, 10));
+    m.expectRight(*s);
+  }
+  uint64_t bytes = std::filesystem::file_size(m.path());
+  FILE *file = fopen(m.path().c_str(), "r+b");
+  fseek(file, static_cast<long>(bytes / 2), SEEK_SET);
+  fputc(0x77, file);
+  fclose(file);
+  auto loaded =
+      LoadedModel::open(m.path(), Device::Cuda, 1, {FUSION_FAKE_CUDA, 0});
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.status().code(), StatusCode::BadArtifact);
+  contains(loaded.status().message(), "do not match their checksum");
+}
+
 TEST(Cuda, FailuresOfRuns) {
   ScaleModel m;
   auto s = m.session();
