@@ -15,6 +15,8 @@ namespace fusion::kernels {
 void addRowReductions(KernelOp kernel, std::vector<CardLaunch> &launches);
 /// Fast templates first, then the general one.
 void addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches);
+/// Products of one row.
+void addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches);
 void addAttentions(KernelOp kernel, std::vector<CardLaunch> &launches);
 /// Elements pulled one by one: takes every kernel.
 void addPulled(KernelOp kernel, std::vector<CardLaunch> &launches);

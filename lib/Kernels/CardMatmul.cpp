@@ -83,6 +83,7 @@ static CardLaunch simt(KernelOp kernel, const ProductShape &product,
 }
 
 void kernels::addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches) {
+  addSkinny(kernel, launches);
   auto shape = getProductShape(kernel);
   if (!shape || hasPackedResult(kernel))
     return;

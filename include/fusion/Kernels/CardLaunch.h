@@ -111,7 +111,7 @@ struct SimtAttentionTile {
 /// One way to run a kernel.
 struct CardLaunch {
   /// The template that builds it. `Pulled` takes every body.
-  enum class Family { Pulled, RowReduction, SimtMatmul, SimtAttention };
+  enum class Family { Pulled, RowReduction, SimtMatmul, SimtAttention, Skinny };
   Family family = Family::Pulled;
 
   /// In order; the symbol of stage i is the kernel's name, and for i > 0 the
@@ -121,6 +121,8 @@ struct CardLaunch {
   unsigned counterBytes = 0;
 
   unsigned vector = 1; ///< elements that a thread handles at once
+  /// Blocks that a multiprocessor has to have registers for; 0: any number.
+  unsigned residentBlocks = 0;
 
   // Matmuls and attentions.
   SimtTile tile;
@@ -129,6 +131,9 @@ struct CardLaunch {
   /// its sums in the workspace, and the last one to arrive adds them up in
   /// order.
   unsigned splits = 1;
+
+  /// 16-byte pieces of weights in a thread's registers, twice.
+  unsigned registerPieces = 8;
 
   // Row reductions.
   RowSpace space;

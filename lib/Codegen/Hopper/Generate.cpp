@@ -15,6 +15,8 @@ static void build(KernelFunction &f) {
   switch (f.launch.family) {
   case CardLaunch::Family::RowReduction:
     return buildRowReduction(f);
+  case CardLaunch::Family::Skinny:
+    return buildSkinny(f);
   case CardLaunch::Family::SimtMatmul:
     return buildSimtMatmul(f);
   case CardLaunch::Family::SimtAttention:

@@ -185,6 +185,20 @@ Val KernelBuilder::splat(Val value, unsigned lanes) {
       b, VectorType::get({lanes}, value.type()), value));
 }
 
+Val KernelBuilder::bitcast(Val value, Type type) {
+  return value.type() == type
+             ? value
+             : wrap(LLVM::BitcastOp::create(b, type, Value(value)));
+}
+
+Val KernelBuilder::toInteger(Val pointer) {
+  return wrap(LLVM::PtrToIntOp::create(b, b.getI64Type(), Value(pointer)));
+}
+
+VectorType KernelBuilder::vectorType(unsigned lanes, unsigned bits) {
+  return VectorType::get({int64_t(lanes)}, b.getIntegerType(bits));
+}
+
 static Type withElement(Type type, Type element) {
   if (auto vector = dyn_cast<VectorType>(type))
     return VectorType::get(vector.getShape(), element);
@@ -347,6 +361,37 @@ void KernelBuilder::store(Val value, Val pointer, Val offset, Access access) {
   LLVM::StoreOp::create(b, v, p, access.alignment);
 }
 
+KernelBuilder::Vals KernelBuilder::loadStreamed(Val address, Val active,
+                                                bool invariant) {
+  // The policy of createpolicy.fractional.L2::evict_first for all lines.
+  constexpr int64_t kEvictFirst = 0x12F0000000000000;
+  Type word = b.getI32Type();
+  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(),
+                                               {word, word, word, word});
+  std::string code =
+      ("{ .reg .pred p; setp.ne.b32 p, $5, 0; mov.b32 $0, 0; mov.b32 $1, 0; "
+       "mov.b32 $2, 0; mov.b32 $3, 0; @p ld.global" +
+       Twine(invariant ? ".nc" : "") +
+       ".L1::no_allocate.L2::cache_hint.v4.b32 {$0, $1, $2, $3}, [$4], $6; }")
+          .str();
+  Val flag = wrap(arith::ExtUIOp::create(b, word, Value(active)));
+  auto op = LLVM::InlineAsmOp::create(
+      b, type, ValueRange{Value(address), Value(flag), Value(i64(kEvictFirst))},
+      code, "=&r,=&r,=&r,=&r,l,r,l", /*has_side_effects=*/true,
+      /*is_align_stack=*/false, LLVM::TailCallKind::None,
+      LLVM::AsmDialectAttr(), ArrayAttr());
+  Vals words;
+  for (int64_t i = 0; i < 4; ++i)
+    words.push_back(wrap(LLVM::ExtractValueOp::create(b, op.getRes(), i)));
+  return words;
+}
+
+Val KernelBuilder::loadVolatile(Val pointer, Val offset, Type type) {
+  Value p =
+      elementPointer(b, pointer, toI64(offset), getElementTypeOrSelf(type));
+  return wrap(LLVM::LoadOp::create(b, type, p, 16, /*isVolatile=*/true));
+}
+
 Val KernelBuilder::shared(Type element, unsigned count) {
   std::string name = ("shared" + Twine(sharedArrays++)).str();
   auto type = LLVM::LLVMArrayType::get(element, count);
@@ -430,6 +475,14 @@ Val KernelBuilder::extract(Val vector, unsigned lane) {
 Val KernelBuilder::insert(Val element, Val vector, unsigned lane) {
   return wrap(vector::InsertOp::create(b, Value(element), Value(vector),
                                        int64_t(lane)));
+}
+
+Val KernelBuilder::slice(Val vector, unsigned first, unsigned lanes) {
+  if (cast<VectorType>(vector.type()).getNumElements() == int64_t(lanes))
+    return vector;
+  return wrap(vector::ExtractStridedSliceOp::create(
+      b, Value(vector), ArrayRef<int64_t>{first}, ArrayRef<int64_t>{lanes},
+      ArrayRef<int64_t>{1}));
 }
 
 Val KernelBuilder::reduceLanes(Val vector,

@@ -88,6 +88,9 @@ public:
   Val toIndex(Val value); ///< to `index`
   Val toI32(Val value);   ///< truncates or passes through
   Val splat(Val value, unsigned lanes);
+  Val bitcast(Val value, mlir::Type type);
+  Val toInteger(Val pointer); ///< its address, i64
+  mlir::VectorType vectorType(unsigned lanes, unsigned bits); ///< of integers
   /// fp32 of a narrower float, and the other way, rounding to nearest even.
   Val extend(Val value);
   Val round(Val value, mlir::Type element);
@@ -115,6 +118,12 @@ public:
   // Memory. Offsets count elements of `type`'s element type.
   Val load(Val pointer, Val offset, mlir::Type type, Access access);
   void store(Val value, Val pointer, Val offset, Access access);
+  /// 16 bytes at a global address as four i32, zeros where not `active`. They
+  /// leave the caches first. `invariant`: nobody writes them meanwhile. Such
+  /// loads keep their order.
+  Vals loadStreamed(Val address, Val active, bool invariant);
+  /// A load of 16-byte aligned shared memory that stays where it is.
+  Val loadVolatile(Val pointer, Val offset, mlir::Type type);
   /// Uninitialised shared memory, 16-byte aligned.
   Val shared(mlir::Type element, unsigned count);
   /// The launch's dynamic shared memory from byte `offset` on; its start is
@@ -142,6 +151,7 @@ public:
   Val reduceLanes(Val vector, llvm::function_ref<Val(Val, Val)> combine);
   Val extract(Val vector, unsigned lane);
   Val insert(Val element, Val vector, unsigned lane);
+  Val slice(Val vector, unsigned first, unsigned lanes);
 
 private:
   Val shuffleXor(Val value, unsigned mask);

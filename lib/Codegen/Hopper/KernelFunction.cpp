@@ -195,7 +195,8 @@ gpu::GPUModuleOp hopper::createKernelModule(KernelOp kernel, ModuleOp parent) {
 /// The function of a stage; its parameters as artifact::CardStage has them.
 static LLVM::LLVMFuncOp createFunction(ImplicitLocOpBuilder &b,
                                        const artifact::CardStage &stage,
-                                       unsigned pointers) {
+                                       unsigned pointers,
+                                       unsigned residentBlocks) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
   SmallVector<Type> types(pointers, pointer);
   types.append(stage.maps.size(), LLVM::LLVMPointerType::get(b.getContext()));
@@ -207,7 +208,10 @@ static LLVM::LLVMFuncOp createFunction(ImplicitLocOpBuilder &b,
   func->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                 b.getDenseI32ArrayAttr({int32_t(stage.threads), 1, 1}));
   // Without it ptxas spills rather than give up a second block of this size.
-  if (stage.threads >= 512 || (stage.threads >= 256 && stage.sharedBytes) ||
+  if (residentBlocks)
+    func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                  b.getI32IntegerAttr(residentBlocks));
+  else if (stage.threads >= 512 || (stage.threads >= 256 && stage.sharedBytes) ||
       stage.sharedBytes > 116 * 1024)
     func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                   b.getI32IntegerAttr(1));
@@ -242,7 +246,8 @@ KernelFunction::KernelFunction(KernelOp kernel,
   bool hasWorkspace = launch.workspaceBytes.asConstant() != 0;
   unsigned pointers = count + hasWorkspace + (launch.counterBytes != 0) + 1;
   b.setInsertionPointToEnd(module.getBody());
-  LLVM::LLVMFuncOp func = createFunction(b, this->stage, pointers);
+  LLVM::LLVMFuncOp func =
+      createFunction(b, this->stage, pointers, launch.residentBlocks);
   Block *entry = func.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   LLVM::ReturnOp::create(b, ValueRange());

@@ -101,6 +101,7 @@ void buildRowReduction(KernelFunction &f);
 void buildPulled(KernelFunction &f);
 void buildSimtMatmul(KernelFunction &f);
 void buildSimtAttention(KernelFunction &f);
+void buildSkinny(KernelFunction &f);
 
 /// Stores the given results element by element, in this grid's threads.
 void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,

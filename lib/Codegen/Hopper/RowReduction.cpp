@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelFunction.h"
+#include "RowTemplate.h"
 
 #include "fusion/Codegen/Common/NarrowFloat.h"
 #include "fusion/Kernels/HostShape.h"
@@ -28,115 +28,36 @@ using namespace fusion::codegen;
 using namespace fusion::hopper;
 using kernels::CardLaunch;
 
-namespace {
-
 using Vals = KernelBuilder::Vals;
-
-/// A vector of columns that a thread handles.
-struct Column {
-  Index at;   ///< first column; lanes follow each other
-  Val active; ///< null: always inside the row
-};
-
-/// A result, and the value of the row space that it is a view of.
-struct Output {
-  unsigned number;
-  Value source;
-  SmallVector<Operation *> views; ///< from the source to the result
-  bool perRow;                    ///< one element a row
-  bool early;                     ///< needs no reduction
-};
-
-class RowTemplate {
-public:
-  RowTemplate(KernelFunction &f, unsigned vector, unsigned chunks)
-      : f(f), k(f.k), ix(f.ix()), group(f.group()), launch(f.launch),
-        vector(vector), chunks(chunks) {}
-  void build();
-
-private:
-  // Where things are.
-  void placeRow();
-  void mapColumns(llvm::function_ref<void(const Column &)> body);
-  Vals
-  foldColumns(Vals init,
-              llvm::function_ref<Vals(const Column &, ArrayRef<Val>)> step);
-  Indices indicesOf(Value tensor, const Index &column);
-  bool isThisRow(Value tensor, ArrayRef<Index> indices);
-  Val element(Value tensor, const Column &column) {
-    return k.wrap(group.emitVector(tensor, indicesOf(tensor, column.at)));
-  }
-
-  // Reductions of the row: `value(column)` is added up by `step`.
-  Val reduceRow(Val neutral, llvm::function_ref<Val(Val, Val)> step,
-                llvm::function_ref<Val(const Column &)> value);
-  /// The sum over the row, in the type that elements of `like` are computed in.
-  Val sumRow(Value like, llvm::function_ref<Val(const Column &)> value);
-  Val real(Value like, double value);
-  /// The number of columns as such a value.
-  Val countOf(Value like);
-  Val exp(Val x);
-  void reduce(Operation *op);
-  void reduceRmsNorm(RmsNormOp op);
-  void reduceLayerNorm(LayerNormOp op);
-  void reduceSoftmax(SoftmaxOp op);
-  void reducePlain(Operation *op);
-  void reduceArgMax(ArgMaxOp op);
-  /// From here on `op`'s result is `value(indices)` of this row.
-  void provide(Operation *op, std::function<Val(ArrayRef<Index>)> value);
-
-  // Results.
-  Output traceOutput(unsigned number);
-  void storeOutputs(llvm::function_ref<bool(const Output &)> wanted);
-  void storeColumn(const Output &output, const Column &column);
-  void storePerRow(const Output &output);
-  Index placeOf(const Output &output, const Index &column);
-  void loadSingleRows(llvm::function_ref<bool(unsigned)> wanted);
-  void buildPrologue();
-
-  Val splat(Val scalar) {
-    return vector == 1 ? scalar : k.splat(scalar, vector);
-  }
-
-  KernelFunction &f;
-  KernelBuilder &k;
-  IndexBuilder &ix;
-  BodyEmitter &group;
-  const CardLaunch &launch;
-  unsigned vector, chunks;
-
-  Value width;                 ///< of the row, index type
-  Index row;                   ///< this thread's row, inside the tensor
-  Val rowExists;               ///< null: always
-  Val position;                ///< of the thread within the row's threads, i32
-  SmallVector<Column> columns; ///< those kept in registers
-  SmallVector<Output> outputs;
-};
+using Column = RowTemplate::Column;
+using Output = RowTemplate::Output;
 
 //===----------------------------------------------------------------------===//
 // Where things are
 //===----------------------------------------------------------------------===//
 
-void RowTemplate::placeRow() {
-  unsigned perBlock = launch.rowsPerBlock, threads = launch.threadsPerRow;
-  width = ix.size(launch.space.width);
-  Val rows = k.wrap(ix.size(launch.space.rows));
+void RowTemplate::placeRow(const CardLaunch &launch) {
+  unsigned perBlock = launch.rowsPerBlock;
+  Val rows = k.wrap(ix.size(space.rows));
   Val first = k.toIndex(k.block()) * int64_t(perBlock);
-  position = k.thread();
-  if (perBlock > 1) {
-    Val inBlock = k.thread() / int64_t(threads);
-    position = k.thread() % int64_t(threads);
-    Val mine = first + k.toIndex(inBlock);
-    rowExists = mine < rows;
-    row = ix.index(k.min(mine, rows - 1));
-  } else {
-    row = ix.index(Value(first));
-  }
+  if (perBlock == 1)
+    return place(ix.index(Value(first)), k.thread(), Val());
+  Val inBlock = k.thread() / int64_t(threadsPerRow);
+  Val mine = first + k.toIndex(inBlock);
+  place(ix.index(k.min(mine, rows - 1)), k.thread() % int64_t(threadsPerRow),
+        mine < rows);
+}
+
+void RowTemplate::place(Index at, Val inRow, Val exists) {
+  row = at;
+  position = inRow;
+  rowExists = exists;
+  width = ix.size(space.width);
   for (unsigned chunk = 0; chunk < chunks; ++chunk) {
     // (chunk * threads + position) * vector, clamped to the row's last vector.
-    int64_t begin = int64_t(chunk) * threads * vector;
-    int64_t end = begin + int64_t(threads) * vector;
-    int64_t size = *launch.space.width.asConstant();
+    int64_t begin = int64_t(chunk) * threadsPerRow * vector;
+    int64_t end = begin + int64_t(threadsPerRow) * vector;
+    int64_t size = *space.width.asConstant();
     Val at = k.toIndex(position) * int64_t(vector) + begin;
     Column column;
     if (end > size) {
@@ -168,7 +89,7 @@ Vals RowTemplate::foldColumns(
   }
   Value begin = k.toIndex(position) * int64_t(vector);
   SmallVector<Value> values(init.begin(), init.end());
-  values = ix.loop(begin, width, int64_t(launch.threadsPerRow) * vector, values,
+  values = ix.loop(begin, width, int64_t(threadsPerRow) * vector, values,
                    [&](Value at, ValueRange carried) {
                      Vals old;
                      for (Value v : carried)
@@ -185,8 +106,8 @@ Vals RowTemplate::foldColumns(
 
 /// Splits a shape into axes that number `rows` and axes of a row; nullopt when
 /// it is no tensor of rows. Rows of one element leave no trailing axes.
-std::optional<unsigned> splitShape(ArrayRef<SymExpr> shape,
-                                   const kernels::RowSpace &space) {
+static std::optional<unsigned> splitShape(ArrayRef<SymExpr> shape,
+                                          const kernels::RowSpace &space) {
   SymExpr trailing = 1;
   for (size_t axis = shape.size();; --axis) {
     if (trailing == space.width &&
@@ -201,7 +122,7 @@ std::optional<unsigned> splitShape(ArrayRef<SymExpr> shape,
 Indices RowTemplate::indicesOf(Value tensor, const Index &column) {
   SymShape shape = getSymShape(tensor);
   ArrayRef<SymExpr> axes(shape);
-  std::optional<unsigned> split = splitShape(axes, launch.space);
+  std::optional<unsigned> split = splitShape(axes, space);
   auto rowAxes = split ? axes.take_front(*split) : axes;
   Indices indices = *ix.delinearize(row, rowAxes, 1);
   if (split)
@@ -215,7 +136,7 @@ Indices RowTemplate::indicesOf(Value tensor, const Index &column) {
 
 bool RowTemplate::isThisRow(Value tensor, ArrayRef<Index> indices) {
   SymShape shape = getSymShape(tensor);
-  std::optional<unsigned> split = splitShape(shape, launch.space);
+  std::optional<unsigned> split = splitShape(shape, space);
   unsigned leading = split ? *split : shape.size();
   Indices mine =
       *ix.delinearize(row, ArrayRef<SymExpr>(shape).take_front(leading), 1);
@@ -237,10 +158,9 @@ Val RowTemplate::reduceRow(Val neutral, llvm::function_ref<Val(Val, Val)> step,
                                return Vals{step(sum[0], value(column))};
                              });
   Val mine = k.reduceLanes(partial[0], step);
-  return k.reduce({mine}, launch.threadsPerRow,
-                  [&](ArrayRef<Val> a, ArrayRef<Val> b) {
-                    return Vals{step(a[0], b[0])};
-                  })[0];
+  return k.reduce({mine}, threadsPerRow, [&](ArrayRef<Val> a, ArrayRef<Val> b) {
+    return Vals{step(a[0], b[0])};
+  })[0];
 }
 
 Val RowTemplate::sumRow(Value like,
@@ -255,7 +175,7 @@ Val RowTemplate::real(Value like, double value) {
 }
 
 Val RowTemplate::countOf(Value like) {
-  if (auto columns = launch.space.width.asConstant())
+  if (auto columns = space.width.asConstant())
     return real(like, double(*columns));
   return k.wrap(arith::SIToFPOp::create(k.builder(),
                                         computeType(elementType(like)),
@@ -299,8 +219,8 @@ void RowTemplate::reduceRmsNorm(RmsNormOp op) {
     Val x = element(input, c);
     return x * x;
   });
-  Val mean = launch.space.width.isConstant()
-                 ? sum * real(input, 1.0 / *launch.space.width.asConstant())
+  Val mean = space.width.isConstant()
+                 ? sum * real(input, 1.0 / *space.width.asConstant())
                  : sum / countOf(input);
   Val scale = rsqrt(k, mean + real(input, op.getEpsilon().convertToDouble()));
   provide(op, [this, op, scale](ArrayRef<Index> indices) mutable {
@@ -442,7 +362,7 @@ void RowTemplate::reduceArgMax(ArgMaxOp op) {
                               next = step(next, scalars(column, lane));
                             return next;
                           });
-  best = k.reduce(best, launch.threadsPerRow, step);
+  best = k.reduce(best, threadsPerRow, step);
   Val position = best[1];
   provide(op, [position](ArrayRef<Index>) { return position; });
 }
@@ -475,8 +395,8 @@ Output RowTemplate::traceOutput(unsigned number) {
   output.number = number;
   output.source = f.kernel.getYield().getValues()[number];
   SymExpr elements = numElements(output.source.getType());
-  output.perRow = elements == launch.space.rows &&
-                  elements != launch.space.rows * launch.space.width;
+  output.perRow =
+      elements == space.rows && elements != space.rows * space.width;
   while (Operation *op = output.source.getDefiningOp()) {
     if (!isa<ReshapeOp, TransposeOp>(op))
       break;
@@ -491,8 +411,7 @@ Output RowTemplate::traceOutput(unsigned number) {
 Index RowTemplate::placeOf(const Output &output, const Index &column) {
   SymShape shape = getSymShape(output.source);
   Indices indices = indicesOf(output.source, column);
-  Index flat =
-      output.perRow ? row : ix.add(ix.scale(row, launch.space.width), column);
+  Index flat = output.perRow ? row : ix.add(ix.scale(row, space.width), column);
   for (Operation *view : output.views) {
     SymShape next = getSymShape(view->getResult(0));
     if (auto transpose = dyn_cast<TransposeOp>(view)) {
@@ -577,9 +496,8 @@ void RowTemplate::loadSingleRows(llvm::function_ref<bool(unsigned)> wanted) {
     return;
   for (BlockArgument operand : f.kernel.getBlock()->getArguments()) {
     SymShape shape = getSymShape(operand);
-    bool single = !shape.empty() && shape.back() == launch.space.width &&
-                  numElements(shape) == shape.back() &&
-                  launch.space.rows != SymExpr(1);
+    bool single = !shape.empty() && shape.back() == space.width &&
+                  numElements(shape) == shape.back();
     if (!single || !wanted(operand.getArgNumber()))
       continue;
     for (const Column &column : columns) {
@@ -604,34 +522,41 @@ void RowTemplate::buildPrologue() {
   k.waitForPrevious();
 }
 
-void RowTemplate::build() {
+void RowTemplate::reduceRows(ArrayRef<Operation *> reductions,
+                             llvm::function_ref<void()> meanwhile) {
+  for (Operation *op : reductions) {
+    // With the row in registers its elements are loaded now; what needs no
+    // reduction is done before the threads meet.
+    if (chunks && op == reductions.front()) {
+      for (const Column &column : columns)
+        element(op->getOperand(0), column);
+      // With one row alone everything would look like a weight.
+      loadSingleRows([&](unsigned) { return space.rows != SymExpr(1); });
+      meanwhile();
+    }
+    reduce(op);
+  }
+}
+
+void RowTemplate::build(const CardLaunch &launch) {
   group.setWidth(vector);
-  placeRow();
+  placeRow(launch);
   buildPrologue();
   for (unsigned i = 0; i < f.kernel.getYield().getNumOperands(); ++i)
     outputs.push_back(traceOutput(i));
-  bool stored = false;
-  for (Operation &op : *f.kernel.getBlock()) {
-    if (!isReduction(&op))
-      continue;
-    // With the row in registers its elements are loaded now; results that need
-    // no reduction leave before the threads meet.
-    if (chunks && !stored) {
-      for (const Column &column : columns)
-        element(op.getOperand(0), column);
-      loadSingleRows([](unsigned) { return true; });
-      storeOutputs([](const Output &o) { return o.early; });
-      stored = true;
-    }
-    reduce(&op);
-  }
-  storeOutputs([&](const Output &o) { return !(o.early && stored); });
+  SmallVector<Operation *> reductions;
   for (Operation &op : *f.kernel.getBlock())
     if (isReduction(&op))
-      group.withdraw(op.getResult(0));
+      reductions.push_back(&op);
+  bool stored = false;
+  reduceRows(reductions, [&] {
+    storeOutputs([](const Output &o) { return o.early; });
+    stored = true;
+  });
+  storeOutputs([&](const Output &o) { return !(o.early && stored); });
+  for (Operation *op : reductions)
+    group.withdraw(op->getResult(0));
 }
-
-} // namespace
 
 void hopper::buildRowReduction(KernelFunction &f) {
   const CardLaunch &launch = f.launch;
@@ -639,9 +564,13 @@ void hopper::buildRowReduction(KernelFunction &f) {
   Val rows = f.k.wrap(f.ix().size(launch.space.rows));
   Val first = f.k.toIndex(f.k.block()) * int64_t(launch.rowsPerBlock);
   f.ix().when(first < rows, [&] {
-    auto fast = [&] { RowTemplate(f, launch.vector, launch.chunks).build(); };
+    auto build = [&](unsigned vector, unsigned chunks) {
+      RowTemplate(f, launch.space, launch.threadsPerRow, vector, chunks)
+          .build(launch);
+    };
+    auto fast = [&] { build(launch.vector, launch.chunks); };
     if (launch.vector == 1)
       return fast();
-    f.whenAligned(fast, [&] { RowTemplate(f, 1, 0).build(); });
+    f.whenAligned(fast, [&] { build(1, 0); });
   });
 }

@@ -1,0 +1,88 @@
+//===- SkinnyShape.h - Products of few rows -----------------------*- C++
+//-*-===//
+//
+// Products with one row of lhs, whose time is that of streaming the weights:
+// which bodies the template takes, and how it splits the work. The threads of
+// a block share a row of the weight (or each warp has one); each thread keeps
+// its columns of lhs in registers or shared memory and streams 16-byte pieces
+// of the weight past them.
+//
+// Kernels of one decode step form a chain with programmatic launches: all of
+// them have this grid, this block and this footprint, so that the blocks of a
+// kernel take exactly the places that those of its predecessor leave.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_KERNELS_SKINNYSHAPE_H
+#define FUSION_KERNELS_SKINNYSHAPE_H
+
+#include "fusion/Kernels/CardLaunch.h"
+
+namespace fusion::kernels {
+
+/// Streaming multiprocessors of an H100 or H200 (SXM).
+constexpr unsigned kMultiprocessors = 132;
+/// Of the kernels of a chain: blocks that share a multiprocessor, threads of a
+/// block, and the shared memory that makes it so many and no more.
+constexpr unsigned kChainBlocks = 2, kChainThreads = 256;
+constexpr unsigned kChainSharedBytes = 96 * 1024;
+constexpr unsigned kMostSharedBytes = 200 * 1024;
+
+/// A weight as the template reads it.
+struct SkinnyWeight {
+  MatmulOp product;
+  mlir::BlockArgument argument; ///< null: its elements are computed
+  int64_t offset = 0;           ///< of the first element
+};
+
+/// Products of one shape that meet in a result. Their rows (N) are numbered
+/// through all bundles.
+struct SkinnyBundle {
+  llvm::SmallVector<unsigned, 2> products;
+  llvm::SmallVector<unsigned, 2> results; ///< that depend on them
+  SymShape space;                         ///< of the products
+  int64_t firstRow = 0, rows = 0;
+};
+
+struct SkinnyShape {
+  mlir::Value lhs;
+  RowSpace space; ///< of lhs
+  int64_t k = 0;
+  llvm::SmallVector<SkinnyWeight, 4> weights; ///< one a product
+  llvm::SmallVector<SkinnyBundle, 4> bundles;
+  /// Results that depend on no product; they lie over lhs's rows.
+  llvm::SmallVector<unsigned, 2> rowResults;
+  int64_t rows = 0;            ///< of all bundles
+  unsigned productsPerRow = 1; ///< of each bundle
+
+  /// All weights are [N, K] in memory, in one type: they are streamed. Else
+  /// elements are pulled, slowly.
+  bool streamed = false;
+  unsigned vector = 1;        ///< elements of 16 bytes of a weight
+  unsigned threadsPerRow = 0; ///< 32 or kChainThreads
+  /// Loads of 16 bytes that a thread makes of a row: `pieces` at a time,
+  /// `turns` times; `rowsAtOnce` rows at a time when there is one turn.
+  unsigned pieces = 1, turns = 1, rowsAtOnce = 1;
+  /// Columns of lhs are kept in shared memory, not in registers.
+  bool sharedLhs = false;
+  unsigned blocks() const { return kMultiprocessors * kChainBlocks; }
+  /// Rows of a block, at most.
+  int64_t rowsPerBlock() const { return (rows + blocks() - 1) / blocks(); }
+  /// Partial sums of one product's row.
+  unsigned partials() const {
+    return std::max(turns * threadsPerRow / 32, kChainThreads / 32);
+  }
+  /// Shared memory: lhs in fp32, then the partial sums.
+  unsigned sharedBytes() const {
+    return unsigned(4 * (k + rowsPerBlock() * productsPerRow * partials()));
+  }
+};
+
+/// Nullopt, with a reason, when the template does not take the kernel. A thread
+/// has registers for `registerPieces` pieces of 16 bytes, twice.
+std::optional<SkinnyShape>
+getSkinnyShape(KernelOp kernel, unsigned registerPieces, std::string &reason);
+
+} // namespace fusion::kernels
+
+#endif // FUSION_KERNELS_SKINNYSHAPE_H

@@ -1,0 +1,221 @@
+//===- SkinnyShape.cpp - Products of few rows -----------------------------===//
+
+#include "fusion/Kernels/SkinnyShape.h"
+
+#include "CardFamilies.h"
+
+#include "fusion/Kernels/StridedView.h"
+
+#include "llvm/ADT/EquivalenceClasses.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::kernels;
+
+namespace {
+
+/// Registers of a thread hold so many columns of lhs.
+constexpr unsigned kRegisterColumns = 32;
+
+/// Numbers of the products that `value` depends on.
+SmallVector<unsigned> productsOf(Value value, ArrayRef<SkinnyWeight> weights) {
+  SmallVector<Value> open{value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  SmallVector<unsigned> found;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    for (auto [i, weight] : llvm::enumerate(weights))
+      if (weight.product == op)
+        found.push_back(i);
+    llvm::append_range(open, op->getOperands());
+  }
+  llvm::sort(found);
+  return found;
+}
+
+bool isSupportedFloat(Type element) {
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 32;
+}
+
+/// An argument whose rows (N) of K elements follow each other in memory.
+void findStreamed(SkinnyWeight &weight, int64_t k) {
+  MatmulOp product = weight.product;
+  Type element = elementType(product.getRhs());
+  auto view = getStridedView(product.getRhs());
+  if (!view || !(element.isBF16() || element.isF16() || element.isF32()))
+    return;
+  SymShape shape = getSymShape(product.getRhs());
+  size_t rank = shape.size();
+  bool transposed = product.getTransposeRhs();
+  SymExpr n = shape[transposed ? rank - 2 : rank - 1];
+  SymExpr alongN = view->strides[transposed ? rank - 2 : rank - 1];
+  SymExpr alongK = view->strides[transposed ? rank - 1 : rank - 2];
+  auto offset = view->offset.asConstant();
+  bool dense = (alongK == SymExpr(1) || k == 1) &&
+               (alongN == SymExpr(k) || n == SymExpr(1));
+  if (!dense || !offset)
+    return;
+  weight.argument = view->argument;
+  weight.offset = *offset;
+}
+
+/// Sorts products into bundles and results to them; a reason on failure.
+std::string bundle(KernelOp kernel, SkinnyShape &shape) {
+  llvm::EquivalenceClasses<unsigned> classes;
+  for (unsigned i = 0; i < shape.weights.size(); ++i)
+    classes.insert(i);
+  auto results = kernel.getYield().getValues();
+  SmallVector<SmallVector<unsigned>> needed;
+  for (Value result : results) {
+    needed.push_back(productsOf(result, shape.weights));
+    for (unsigned product : needed.back())
+      classes.unionSets(needed.back().front(), product);
+  }
+  llvm::DenseMap<unsigned, unsigned> bundleOf;
+  for (unsigned i = 0; i < shape.weights.size(); ++i) {
+    unsigned leader = classes.getLeaderValue(i);
+    auto [it, inserted] = bundleOf.try_emplace(leader, shape.bundles.size());
+    if (inserted)
+      shape.bundles.emplace_back();
+    shape.bundles[it->second].products.push_back(i);
+  }
+  for (auto [i, result] : llvm::enumerate(results)) {
+    if (needed[i].empty()) {
+      shape.rowResults.push_back(i);
+      continue;
+    }
+    unsigned number = bundleOf[classes.getLeaderValue(needed[i].front())];
+    shape.bundles[number].results.push_back(i);
+  }
+  for (SkinnyBundle &b : shape.bundles) {
+    b.space = getSymShape(shape.weights[b.products[0]].product.getResult());
+    for (unsigned product : b.products)
+      if (getSymShape(shape.weights[product].product.getResult()) != b.space)
+        return "products of different shapes meet";
+    for (unsigned result : b.results)
+      if (!getStridedOutput(results[result], b.space))
+        return "a result is no view of the products' space";
+    auto n = b.space.empty() ? std::nullopt : b.space.back().asConstant();
+    if (!n || *n > (1 << 22))
+      return "the number of columns is not known";
+    b.firstRow = shape.rows;
+    b.rows = *n;
+    shape.rows += *n;
+    if (b.products.size() != shape.bundles[0].products.size())
+      return "results of different numbers of products";
+  }
+  shape.productsPerRow = shape.bundles[0].products.size();
+  return "";
+}
+
+/// How threads split a row, and what each of them holds.
+void split(SkinnyShape &shape, unsigned registerPieces) {
+  Type element = elementType(shape.weights[0].product.getRhs());
+  unsigned bytes = std::max(1u, element.getIntOrFloatBitWidth() / 8);
+  shape.vector = shape.streamed ? 16 / bytes : 1;
+  unsigned vectors = unsigned(llvm::divideCeil(shape.k, shape.vector));
+  unsigned most = std::max(1u, registerPieces / shape.productsPerRow);
+  bool warpRow = shape.k <= 32 * kRegisterColumns && vectors <= 32 * most;
+  shape.threadsPerRow = warpRow ? 32 : kChainThreads;
+  unsigned pieces = unsigned(llvm::divideCeil(vectors, shape.threadsPerRow));
+  shape.turns = unsigned(llvm::divideCeil(pieces, most));
+  shape.pieces = unsigned(llvm::divideCeil(pieces, shape.turns));
+  // Many columns and the pieces would not fit in the registers together.
+  shape.sharedLhs =
+      shape.turns > 1 || shape.pieces * shape.vector > kRegisterColumns;
+  int64_t groups = kChainThreads / shape.threadsPerRow;
+  unsigned useful = unsigned(llvm::divideCeil(shape.rowsPerBlock(), groups));
+  shape.rowsAtOnce = shape.turns > 1 ? 1
+                                     : std::clamp(most / shape.pieces, 1u,
+                                                  std::max(1u, useful));
+}
+
+} // namespace
+
+std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
+                                                   unsigned registerPieces,
+                                                   std::string &reason) {
+  auto refuse = [&](const char *why) {
+    reason = why;
+    return std::nullopt;
+  };
+  SkinnyShape shape;
+  for (auto product : kernel.getBlock()->getOps<MatmulOp>())
+    shape.weights.push_back({product, {}, 0});
+  if (shape.weights.empty())
+    return refuse("has no product");
+  MatmulOp first = shape.weights[0].product;
+  shape.lhs = first.getLhs();
+  SymShape lhs = getSymShape(shape.lhs);
+  auto k = first.getContractedSize().asConstant();
+  if (!k || *k < 1 || lhs.empty() || first.getTransposeLhs())
+    return refuse("the contracted size is not known");
+  shape.k = *k;
+  shape.space = {lhs, 1, numElements(ArrayRef(lhs).drop_back()), lhs.back()};
+  if (shape.space.rows != SymExpr(1))
+    return refuse("lhs has more than one row");
+  for (SkinnyWeight &weight : shape.weights) {
+    MatmulOp product = weight.product;
+    SymShape rhs = getSymShape(product.getRhs());
+    bool matrix = rhs.size() >= 2 && llvm::all_of(ArrayRef(rhs).drop_back(2),
+                                                  [](const SymExpr &e) {
+                                                    return e == SymExpr(1);
+                                                  });
+    if (product.getLhs() != shape.lhs || product.getTransposeLhs() || !matrix ||
+        !isSupportedFloat(elementType(product.getLhs())) ||
+        !isSupportedFloat(elementType(product.getRhs())))
+      return refuse("products of different operands or types");
+    findStreamed(weight, *k);
+  }
+  // What is reduced before the products are lhs's rows.
+  std::string none;
+  if (std::optional<RowSpace> reduced = getRowSpace(kernel, none)) {
+    if (reduced->rows != shape.space.rows ||
+        reduced->width != shape.space.width)
+      return refuse("reductions run over other rows than the products'");
+  } else if (none != "has no reduction") {
+    return refuse("reduces axes that are not the last ones");
+  }
+  if (std::string why = bundle(kernel, shape); !why.empty()) {
+    reason = why;
+    return std::nullopt;
+  }
+  if (shape.rows > (1 << 22))
+    return refuse("too many columns");
+  Type element = elementType(first.getRhs());
+  int64_t perPiece = 128 / std::max(1u, element.getIntOrFloatBitWidth());
+  shape.streamed = *k % perPiece == 0 &&
+                   llvm::all_of(shape.weights, [&](const SkinnyWeight &w) {
+                     return w.argument && w.offset % perPiece == 0 &&
+                            elementType(w.argument) == element;
+                   });
+  split(shape, registerPieces);
+  if (shape.sharedBytes() > kMostSharedBytes)
+    return refuse("lhs does not fit in shared memory");
+  return shape;
+}
+
+// A thread that has no registers for the second way's pieces has none at all.
+void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
+  for (unsigned pieces : {8u, 4u}) {
+    std::string reason;
+    auto shape = getSkinnyShape(kernel, pieces, reason);
+    if (!shape)
+      return;
+    CardLaunch launch;
+    launch.family = CardLaunch::Family::Skinny;
+    launch.vector = shape->vector;
+    launch.residentBlocks = kChainBlocks;
+    launch.registerPieces = pieces;
+    addStage(launch, kernel, kChainThreads, int64_t(shape->blocks()));
+    launch.stages[0].sharedBytes = shape->sharedBytes();
+    if (kernel.getConfig().getParams().get("programmatic"))
+      launch.stages[0].sharedBytes =
+          std::max(launch.stages[0].sharedBytes, kChainSharedBytes);
+    launches.push_back(std::move(launch));
+  }
+}
