@@ -18,9 +18,20 @@ static constexpr double elementwiseShare = 0.25;
 /// The part of the shorter of arithmetic and transfers that is not hidden.
 static constexpr double imperfectOverlap = 0.1;
 
+/// The card streams weights past a row that it computes itself.
+static Abilities getAbilitiesOf(const target::DeviceDescription &device,
+                                func::FuncOp func) {
+  auto bucket = func->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
+  auto max = bucket ? bucket.getAs<IntegerAttr>("max") : IntegerAttr();
+  Abilities abilities;
+  abilities.foldsRow = !device.isHost() && max && max.getInt() == 1;
+  return abilities;
+}
+
 CostModel::CostModel(const target::DeviceDescription &device, func::FuncOp func,
                      const std::map<std::string, int64_t> &sizes)
-    : device(device), values(likelySizes(func)) {
+    : device(device), abilities(getAbilitiesOf(device, func)),
+      values(likelySizes(func)) {
   for (const auto &[name, value] : sizes)
     values[name] = value;
 }
@@ -192,7 +203,7 @@ Cost CostModel::cost(const Candidate &c) {
   Evaluations evaluations(c);
   for (Value output : c.outputs())
     evaluations.space = std::max(evaluations.space, elements(output.getType()));
-  Form form = classify(c);
+  Form form = classify(c, abilities);
   evaluations.pulled = form.ok() && (form.family == Family::Pointwise ||
                                      form.family == Family::RowReduction);
   addArithmetic(c, evaluations, cost);

@@ -41,6 +41,7 @@ public:
   /// One op as a kernel of its own; nothing for border reshapes.
   Cost cost(mlir::Operation *op);
   const target::DeviceDescription &getDevice() const { return device; }
+  Abilities getAbilities() const { return abilities; }
 
 private:
   double evaluate(const SymExpr &expr) const;
@@ -55,6 +56,7 @@ private:
                      Cost &cost);
 
   const target::DeviceDescription &device;
+  Abilities abilities;
   std::map<std::string, int64_t> values;
   llvm::DenseMap<mlir::Type, double> elementCounts;
   llvm::DenseMap<mlir::Operation *, Cost> singles;

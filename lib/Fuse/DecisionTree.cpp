@@ -9,8 +9,9 @@
 //   3. a product takes what prepares its weight;
 //   4. a product takes what follows it, and the product it is gated with;
 //   5. a row reduction takes what precedes and follows it;
-//   6. pointwise neighbours merge, producer into consumer;
-//   7. siblings that read one tensor merge.
+//   6. products of one row take each other and what computes the row;
+//   7. pointwise neighbours merge, producer into consumer;
+//   8. siblings that read one tensor merge.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,7 @@ public:
   void takeWeightPrologues();
   void takeEpilogues();
   void takeRowNeighbours();
+  void foldRows();
   void mergePointwise();
   void mergeSiblings();
 
@@ -48,6 +50,7 @@ private:
   bool onlyAroundAttention(unsigned cluster) const;
   bool takeOneEpilogue(Operation *product);
   bool takeOneRowNeighbour(Operation *hero);
+  void foldRow(Value lhs);
   bool mergeWithConsumers(unsigned cluster);
   SmallVector<unsigned> readersOf(Value value) const;
 
@@ -167,7 +170,46 @@ void Tree::takeRowNeighbours() {
       }
 }
 
-// 6. Producer into consumer, the last producer first, so that chains become one
+// 6. Products of one lhs become one kernel that computes lhs on the way.
+void Tree::foldRow(Value lhs) {
+  SmallVector<Operation *> products;
+  SmallVector<unsigned> clusters;
+  for (Operation *user : lhs.getUsers())
+    if (g.isNode(user) && classOf(user) == OpClass::Contraction &&
+        user->getOperand(0) == lhs) {
+      products.push_back(user);
+      clusters.push_back(g.clusterOf(user));
+    }
+  if (products.empty())
+    return;
+  // All at once, else one after another.
+  if (!merge(clusters, "fold"))
+    for (Operation *other : ArrayRef(products).drop_front())
+      merge({g.clusterOf(products.front()), g.clusterOf(other)}, "fold");
+  Operation *maker = lhs.getDefiningOp();
+  if (!maker || !g.isNode(maker))
+    return;
+  unsigned cluster = g.clusterOf(maker);
+  bool fits =
+      isPointwise(cluster) || g.familyOf(cluster) == Family::RowReduction;
+  if (!fits || g.isFree(cluster))
+    return;
+  for (Operation *product : products)
+    if (merge({cluster, g.clusterOf(product)}, "fold"))
+      return;
+}
+
+void Tree::foldRows() {
+  if (off("fold") || !g.getCosts().getAbilities().foldsRow)
+    return;
+  SmallVector<Value> values(g.getFunction().getArguments());
+  for (Operation *op : g.ops())
+    llvm::append_range(values, op->getResults());
+  for (Value value : values)
+    foldRow(value);
+}
+
+// 7. Producer into consumer, the last producer first, so that chains become one
 // cluster. Border reshapes between the two come along.
 bool Tree::mergeWithConsumers(unsigned cluster) {
   for (unsigned next : g.successors(cluster)) {
@@ -220,7 +262,7 @@ SmallVector<unsigned> Tree::readersOf(Value value) const {
   return readers;
 }
 
-// 7. Two clusters of one family that read one tensor read it once.
+// 8. Two clusters of one family that read one tensor read it once.
 void Tree::mergeSiblings() {
   if (off("siblings"))
     return;
@@ -257,6 +299,7 @@ std::vector<SiteDecision> fuse::decide(Grouping &grouping,
   tree.takeWeightPrologues();
   tree.takeEpilogues();
   tree.takeRowNeighbours();
+  tree.foldRows();
   tree.mergePointwise();
   tree.mergeSiblings();
   grouping.explainEdges();

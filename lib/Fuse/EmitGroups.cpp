@@ -20,7 +20,7 @@ class Emitter {
 public:
   Emitter(func::FuncOp func, EmitOptions options)
       : block(func.getBody().front()), end(block.getTerminator()), builder(end),
-        strict(options.strict) {
+        strict(options.strict), abilities(options.abilities) {
     auto bucket =
         func->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
     if (!options.withRows || !bucket)
@@ -83,7 +83,7 @@ private:
   }
 
   void emitGroup(const GroupPlan &plan, const Candidate &candidate) {
-    Form form = classify(candidate);
+    Form form = classify(candidate, abilities);
     std::string kind =
         plan.kind.empty() ? defaultKind(candidate, form) : plan.kind;
     auto group = GroupOp::create(
@@ -128,6 +128,7 @@ private:
   Operation *end;
   OpBuilder builder;
   bool strict;
+  Abilities abilities;
   DenseI64ArrayAttr rows; ///< of the bucket, where groups are to carry them
 };
 } // namespace

@@ -26,6 +26,7 @@ struct EmitOptions {
   /// Products and attention carry the token rows of their bucket (`rows`), so
   /// that a kernel can be chosen for them.
   bool withRows = false;
+  Abilities abilities;
 };
 
 /// Rewrites a function whose ops are the plans' ops (in topological order) and

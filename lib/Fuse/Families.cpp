@@ -246,6 +246,164 @@ static Form classifyMatmul(const Candidate &c, ArrayRef<Operation *> heroes) {
 }
 
 //===----------------------------------------------------------------------===//
+// Products of one row
+//===----------------------------------------------------------------------===//
+
+/// Bounds of the columns that a block keeps and of the sums that it makes.
+static constexpr int64_t mostFoldedColumns = 1 << 14;
+static constexpr int64_t mostFoldedResults = 1 << 20;
+
+static bool isFloatOf32Bits(Value value) {
+  Type element = elementType(value);
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 32;
+}
+
+/// Why a product cannot compute its lhs on the way; empty when it can.
+static std::string whyNotFoldable(Operation *op, Operation *first) {
+  auto product = dyn_cast<MatmulOp>(op);
+  if (!product || op->getOperand(0) != first->getOperand(0))
+    return "two products of different operands, " + quote(first) + " and " +
+           quote(op);
+  SymShape lhs = getSymShape(product.getLhs());
+  SymShape rhs = getSymShape(product.getRhs());
+  auto columns = product.getContractedSize().asConstant();
+  bool row = columns && *columns <= mostFoldedColumns && !lhs.empty() &&
+             numElements(lhs) == SymExpr(*columns) &&
+             !product.getTransposeLhs();
+  bool matrix =
+      rhs.size() >= 2 && llvm::all_of(ArrayRef(rhs).drop_back(2),
+                                      [](const SymExpr &e) { return e == 1; });
+  if (!row || !matrix || !isFloatOf32Bits(product.getLhs()) ||
+      !isFloatOf32Bits(product.getRhs()) ||
+      !isFloatOf32Bits(product.getResult()))
+    return quote(op) + " is no product of one row and a matrix";
+  return "";
+}
+
+/// The products that `value` depends on within the candidate.
+static void collectHeroes(Value value, const Candidate &c,
+                          ArrayRef<Operation *> heroes,
+                          llvm::DenseSet<Operation *> &seen,
+                          llvm::SetVector<Operation *> &found) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !c.contains(op) || !seen.insert(op).second)
+    return;
+  if (llvm::is_contained(heroes, op)) {
+    found.insert(op);
+    return;
+  }
+  for (Value operand : op->getOperands())
+    collectHeroes(operand, c, heroes, seen, found);
+}
+
+static std::optional<Refusal> checkFoldedOutputs(const Candidate &c,
+                                                 ArrayRef<Operation *> heroes) {
+  auto no = [](StringRef code, const Twine &why) {
+    return Refusal{code, why.str()};
+  };
+  Value lhs = heroes.front()->getOperand(0);
+  for (Value output : c.outputs()) {
+    llvm::SetVector<Operation *> own;
+    llvm::DenseSet<Operation *> seen;
+    collectHeroes(output, c, heroes, seen, own);
+    std::string name = quote(output.getDefiningOp());
+    if (own.empty() && getSymShape(output) != getSymShape(lhs))
+      return no("ITERATION_SPACE", "the output of " + name +
+                                       " does not lie over the row of " +
+                                       quote(heroes.front()));
+    for (Operation *hero : own)
+      if (spaceOf(output) != spaceOf(hero->getResult(0)))
+        return no("ITERATION_SPACE",
+                  "the output has not the product's shape, at " + name);
+    // Rows of the weights are told apart by number alone.
+    if (own.size() > 1 && own.size() != heroes.size())
+      return no("TWO_HEROES", "only some of the products meet in " + name);
+  }
+  return std::nullopt;
+}
+
+/// Products of one row of lhs, with what computes the row.
+static Form classifyFolded(const Candidate &c, ArrayRef<Operation *> heroes,
+                           ArrayRef<Operation *> reductions) {
+  Form form{Family::Matmul, heroes.front()};
+  int64_t results = 0;
+  for (Operation *hero : heroes) {
+    if (std::string why = whyNotFoldable(hero, heroes.front()); !why.empty())
+      return refuse("TWO_HEROES", why);
+    auto columns = getSymShape(hero->getResult(0)).back().asConstant();
+    results += columns.value_or(mostFoldedResults + 1);
+  }
+  if (results > mostFoldedResults)
+    return refuse("SIZE", "too many columns for one kernel");
+  Value lhs = heroes.front()->getOperand(0);
+  llvm::DenseSet<Operation *> before, weights;
+  collectPrologue(lhs, c, before);
+  for (Operation *hero : heroes)
+    collectPrologue(hero->getOperand(1), c, weights);
+  SmallVector<Operation *> row;
+  for (Operation *op : c.ops()) {
+    if (before.contains(op)) {
+      if (weights.contains(op) || llvm::is_contained(heroes, op))
+        return refuse("TWO_HEROES", quote(op) + " feeds both operands");
+      row.push_back(op);
+      continue;
+    }
+    if (llvm::is_contained(reductions, op))
+      return refuse("TWO_HEROES", quote(op) + " follows a product");
+    if (llvm::is_contained(heroes, op)) {
+      if (weights.contains(op))
+        return refuse("TWO_HEROES",
+                      "one product feeds the other at " + quote(op));
+      continue;
+    }
+    bool elementwise = classOf(op) == OpClass::Elementwise;
+    if (weights.contains(op)) {
+      if (!elementwise && classOf(op) != OpClass::View)
+        return refuse("LAYOUT", quote(op) + " cannot be read as a weight");
+      continue;
+    }
+    if (!elementwise || !hasElementMaps(op))
+      return refuse("LAYOUT", quote(op) + " is no epilogue of a product");
+  }
+  if (!row.empty()) {
+    Candidate prologue(row);
+    if (prologue.ops().size() != row.size())
+      return refuse("LAYOUT", "a reshape lies before the product");
+    Form rows =
+        reductions.empty() ? Form() : classifyRows(prologue, reductions);
+    if (!rows.ok())
+      return rows;
+    for (Operation *op : row)
+      if (reductions.empty() && !hasElementMaps(op))
+        return refuse("LAYOUT", quote(op) + " is no part of a row");
+    if (!reductions.empty() &&
+        (numElements(reductions.front()->getOperand(0).getType()) !=
+             numElements(lhs.getType()) ||
+         cast<FusableOpInterface>(reductions.front()).getReducedAxes().size() !=
+             1))
+      return refuse("ITERATION_SPACE",
+                    "what is reduced is not the row of the product");
+  }
+  if (auto refusal = checkFoldedOutputs(c, heroes)) {
+    form.refusal = std::move(refusal);
+    return form;
+  }
+  for (Operation *op : c.ops()) {
+    if (before.contains(op) || weights.contains(op) ||
+        llvm::is_contained(heroes, op))
+      continue;
+    llvm::SetVector<Operation *> own;
+    llvm::DenseSet<Operation *> seen;
+    collectHeroes(op->getResult(0), c, heroes, seen, own);
+    if (own.empty() ||
+        spaceOf(op->getResult(0)) != spaceOf(own.front()->getResult(0)))
+      return refuse("ITERATION_SPACE",
+                    quote(op) + " does not lie over a product");
+  }
+  return form;
+}
+
+//===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
 
@@ -311,7 +469,7 @@ static Form classifyAttention(const Candidate &c,
 // Dispatch
 //===----------------------------------------------------------------------===//
 
-Form fuse::classify(const Candidate &c) {
+Form fuse::classify(const Candidate &c, Abilities abilities) {
   if (c.ops().size() > maxOps || c.inputs().size() > maxInputs)
     return refuse("SIZE", "too many operations or inputs for one kernel");
   SmallVector<Operation *> rows, products, attentions, appends, opaque;
@@ -332,6 +490,14 @@ Form fuse::classify(const Candidate &c) {
     return c.ops().size() == 1
                ? Form{Family::Sequential, opaque.front()}
                : refuse("LAYOUT", quote(opaque.front()) + " runs alone");
+  bool makesLhs = llvm::any_of(products, [&](Operation *product) {
+    Operation *lhs = product->getOperand(0).getDefiningOp();
+    return lhs && c.contains(lhs);
+  });
+  bool folded = makesLhs || products.size() > 2 || c.outputs().size() > 1;
+  if (abilities.foldsRow && !products.empty() && folded && attentions.empty() &&
+      appends.empty())
+    return classifyFolded(c, products, rows);
   if ((!rows.empty() + !products.empty() + !attentions.empty()) > 1)
     return refuse(
         "TWO_HEROES",

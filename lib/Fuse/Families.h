@@ -55,6 +55,13 @@ private:
   llvm::SmallVector<mlir::Value> entering, leaving;
 };
 
+/// What kernels of a device can do in a bucket beyond what all can.
+struct Abilities {
+  /// Products of one row compute what comes before them on the way, and any
+  /// number of products of one lhs is one kernel.
+  bool foldsRow = false;
+};
+
 /// The family, or the reason why there is none.
 struct Form {
   Family family = Family::Pointwise;
@@ -62,7 +69,7 @@ struct Form {
   std::optional<Refusal> refusal;
   bool ok() const { return !refusal; }
 };
-Form classify(const Candidate &candidate);
+Form classify(const Candidate &candidate, Abilities abilities = {});
 
 } // namespace fusion::fuse
 

@@ -156,7 +156,9 @@ void FormGroupsPass::form(func::FuncOp func) {
     plans.push_back(std::move(plan));
   }
   totals(grouping, plans);
-  emitGroups(func, plans, {numerics == "strict", !described->isHost()});
+  emitGroups(
+      func, plans,
+      {numerics == "strict", !described->isHost(), costs.getAbilities()});
 }
 
 //===----------------------------------------------------------------------===//
@@ -238,9 +240,11 @@ void FormGroupsPass::totals(Grouping &grouping, ArrayRef<GroupPlan> plans) {
     total.secondsBefore += before.seconds;
     total.secondsAfter += after.seconds;
     if (!candidate.ops().empty())
-      ++total.groups[plan.kind.empty()
-                         ? defaultKind(candidate, classify(candidate))
-                         : plan.kind];
+      ++total
+            .groups[plan.kind.empty()
+                        ? defaultKind(candidate,
+                                      classify(candidate, costs.getAbilities()))
+                        : plan.kind];
   }
   report->buckets.push_back(std::move(total));
 }

@@ -166,7 +166,7 @@ Attempt Grouping::examine(ArrayRef<unsigned> given, Gate gate) {
   attempt.secondsAfter = fused.seconds;
   if (separates(clusters))
     return refuse("DISABLED_BY_FLAG", "switched off by --disable-fusion");
-  if (Form form = classify(candidate); !form.ok()) {
+  if (Form form = classify(candidate, costs.getAbilities()); !form.ok()) {
     attempt.refusal = form.refusal;
     return attempt;
   }
@@ -197,7 +197,7 @@ Attempt Grouping::tryMerge(ArrayRef<unsigned> given, StringRef rule,
     lists[cluster].clear();
     clusterCosts.erase(cluster);
   }
-  families[merged] = classify(Candidate(ops)).family;
+  families[merged] = classify(Candidate(ops), costs.getAbilities()).family;
   lists[merged] = std::move(ops);
   if (fuel > 0)
     --fuel;

@@ -21,8 +21,8 @@ ArrayRef<StringRef> fusion::siteKinds() {
 }
 
 ArrayRef<StringRef> fusion::ruleKinds() {
-  static const StringRef kinds[] = {"attention", "prologue",  "epilogue",
-                                    "row",       "pointwise", "siblings"};
+  static const StringRef kinds[] = {"attention", "prologue",  "epilogue", "row",
+                                    "fold",      "pointwise", "siblings"};
   return kinds;
 }
 

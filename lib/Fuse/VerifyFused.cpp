@@ -29,7 +29,12 @@ static LogicalResult verifyGroup(GroupOp group) {
   Candidate candidate(ops);
   if (candidate.ops().size() != ops.size())
     return group.emitOpError("holds a contiguous reshape at its border");
-  Form form = classify(candidate);
+  // Kernels of a card say how many rows they are for.
+  auto rows =
+      group.getKernelAttr().getParams().getAs<DenseI64ArrayAttr>("rows");
+  Abilities abilities;
+  abilities.foldsRow = rows && rows.asArrayRef().back() == 1;
+  Form form = classify(candidate, abilities);
   if (!form.ok())
     return group.emitOpError("no kernel family executes it: ")
            << form.refusal->code << ", " << form.refusal->why;

@@ -480,9 +480,11 @@ Val KernelBuilder::insert(Val element, Val vector, unsigned lane) {
 Val KernelBuilder::slice(Val vector, unsigned first, unsigned lanes) {
   if (cast<VectorType>(vector.type()).getNumElements() == int64_t(lanes))
     return vector;
-  return wrap(vector::ExtractStridedSliceOp::create(
-      b, Value(vector), ArrayRef<int64_t>{first}, ArrayRef<int64_t>{lanes},
-      ArrayRef<int64_t>{1}));
+  SmallVector<int32_t> mask;
+  for (unsigned i = 0; i < lanes; ++i)
+    mask.push_back(int32_t(first + i));
+  return wrap(
+      LLVM::ShuffleVectorOp::create(b, Value(vector), Value(vector), mask));
 }
 
 Val KernelBuilder::reduceLanes(Val vector,

@@ -544,10 +544,7 @@ void SkinnyTemplate::build(bool streamed) {
   if (early)
     loadFirst();
   if (isProgrammatic()) {
-    row.loadSingleRows([&](unsigned number) {
-      return isInvariant(number) &&
-             number != shape.weights[0].argument.getArgNumber();
-    });
+    row.loadSingleRows([&](unsigned number) { return isInvariant(number); });
     k.waitForPrevious();
   }
   if (streamed && !early)
