@@ -71,6 +71,15 @@ static Tensor narrow(const Tensor &tensor, Type element) {
   return result;
 }
 
+static Tensor transposed(const Tensor &tensor) {
+  int64_t rows = tensor.shape[0], columns = tensor.shape[1];
+  Tensor result(tensor.element, {columns, rows});
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      result.set(j * rows + i, tensor.get(i * columns + j));
+  return result;
+}
+
 FailureOr<Tensor> Evaluator::evaluateOp(Operation *op) {
   if (op->getNumResults() != 1)
     return fail(op, "has no evaluation");
@@ -85,7 +94,9 @@ FailureOr<Tensor> Evaluator::evaluateOp(Operation *op) {
         weight.getSource().getFileType(weight.getType()), *bytes);
     if (!tensor)
       return fail(op, "the weight's type is not supported");
-    if (!weight.getSource().getStored())
+    if (isa_and_nonnull<RankedTensorType>(weight.getSource().getStored()))
+      tensor = transposed(*tensor);
+    if (tensor->element == elementType(weight.getType()))
       return std::move(*tensor);
     return narrow(*tensor, elementType(weight.getType()));
   }

@@ -75,6 +75,71 @@ static Status readAll(int fd, const std::string &file, char *data, size_t bytes,
   return {};
 }
 
+Status WeightBytes::put(WeightRefAttr source, Type element, const char *data,
+                        size_t bytes, artifact::ByteSink &sink) {
+  Type stored = source.getStored();
+  if (!stored || getElementTypeOrSelf(stored) == element)
+    return sink.write(data, bytes);
+  // A vector's memory is aligned for any element, and pieces are whole
+  // elements.
+  auto *values = reinterpret_cast<const float *>(data);
+  narrow.resize(bytes / sizeof(float));
+  (element.isBF16() ? narrowToBf16 : narrowToF16)(values, narrow.data(),
+                                                  narrow.size());
+  return sink.write(narrow.data(), narrow.size() * sizeof(uint16_t));
+}
+
+/// `to` [columns, rows] becomes the transpose of `from` [rows, columns].
+template <typename T>
+static void transpose(const char *from, char *to, size_t rows, size_t columns) {
+  auto *in = reinterpret_cast<const T *>(from);
+  auto *out = reinterpret_cast<T *>(to);
+  constexpr size_t kTile = 32; // both sides of a tile stay in the cache
+  for (size_t r0 = 0; r0 < rows; r0 += kTile)
+    for (size_t c0 = 0; c0 < columns; c0 += kTile)
+      for (size_t c = c0; c < std::min(columns, c0 + kTile); ++c)
+        for (size_t r = r0; r < std::min(rows, r0 + kTile); ++r)
+          out[c * rows + r] = in[r * columns + c];
+}
+
+// A range of the file's columns at a time: rows of the result.
+Status WeightBytes::copyTransposed(WeightRefAttr source, RankedTensorType type,
+                                   artifact::ByteSink &sink) {
+  std::string file = source.getFile().str();
+  Result<int> fd = open(file);
+  if (!fd)
+    return fd.status();
+  RankedTensorType stored = source.getFileType(type);
+  size_t rows = size_t(stored.getDimSize(0)),
+         columns = size_t(stored.getDimSize(1));
+  size_t bytes = stored.getElementTypeBitWidth() / 8;
+  size_t atOnce =
+      std::clamp<size_t>(4 * kChunkBytes / (rows * bytes), 1, columns);
+  for (size_t first = 0; first < columns; first += atOnce) {
+    size_t count = std::min(atOnce, columns - first);
+    chunk.resize(rows * count * bytes);
+    turned.resize(chunk.size());
+    // Whole rows lie together in the file.
+    size_t reads = count == columns ? 1 : rows;
+    size_t length = chunk.size() / reads;
+    for (size_t row = 0; row < reads; ++row)
+      if (Status s =
+              readAll(*fd, file, chunk.data() + row * length, length,
+                      source.getOffset() + (row * columns + first) * bytes);
+          !s)
+        return s;
+    (bytes == 2 ? transpose<uint16_t>
+     : bytes == 4
+         ? transpose<uint32_t>
+         : transpose<uint64_t>)(chunk.data(), turned.data(), rows, count);
+    if (Status s = put(source, type.getElementType(), turned.data(),
+                       turned.size(), sink);
+        !s)
+      return s;
+  }
+  return {};
+}
+
 Status WeightBytes::copyFile(WeightRefAttr source, Type element,
                              artifact::ByteSink &sink) {
   std::string file = source.getFile().str();
@@ -87,19 +152,7 @@ Status WeightBytes::copyFile(WeightRefAttr source, Type element,
     size_t bytes = std::min<uint64_t>(left, chunk.size());
     if (Status s = readAll(*fd, file, chunk.data(), bytes, offset); !s)
       return s;
-    const char *data = chunk.data();
-    size_t written = bytes;
-    if (source.getStored()) {
-      // A vector's memory is aligned for any element, and the chunk's size is
-      // a multiple of one.
-      auto *values = reinterpret_cast<const float *>(chunk.data());
-      narrow.resize(bytes / sizeof(float));
-      (element.isBF16() ? narrowToBf16 : narrowToF16)(values, narrow.data(),
-                                                      narrow.size());
-      data = reinterpret_cast<const char *>(narrow.data());
-      written = narrow.size() * sizeof(uint16_t);
-    }
-    if (Status s = sink.write(data, written); !s)
+    if (Status s = put(source, element, chunk.data(), bytes, sink); !s)
       return s;
     offset += bytes;
     left -= bytes;
@@ -133,7 +186,10 @@ static std::string packElements(DenseElementsAttr elements) {
 
 Status WeightBytes::write(plan::ConstantOp constant, artifact::ByteSink &sink) {
   if (auto source = dyn_cast_or_null<WeightRefAttr>(constant.getValueAttr()))
-    return copyFile(source, elementType(constant.getTensor()), sink);
+    return isa_and_nonnull<RankedTensorType>(source.getStored())
+               ? copyTransposed(
+                     source, cast<RankedTensorType>(constant.getTensor()), sink)
+               : copyFile(source, elementType(constant.getTensor()), sink);
   Result<std::string> bytes =
       constant.getKernelAttr()
           ? evaluate(constant)

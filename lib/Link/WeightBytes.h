@@ -29,13 +29,19 @@ private:
   /// another type.
   Status copyFile(WeightRefAttr source, mlir::Type element,
                   artifact::ByteSink &sink);
+  /// The transpose of what the file holds.
+  Status copyTransposed(WeightRefAttr source, mlir::RankedTensorType type,
+                        artifact::ByteSink &sink);
+  /// Bytes of a file, rounded where they are stored in another type.
+  Status put(WeightRefAttr source, mlir::Type element, const char *data,
+             size_t bytes, artifact::ByteSink &sink);
   Result<int> open(const std::string &file);
   Result<std::string> read(plan::ConstantOp constant);
   Result<std::string> evaluate(plan::ConstantOp constant);
 
   mlir::SymbolTable symbols;
   llvm::StringMap<int> files; ///< descriptors
-  std::vector<char> chunk;
+  std::vector<char> chunk, turned;
   std::vector<uint16_t> narrow;
 };
 

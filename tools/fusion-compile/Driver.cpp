@@ -94,6 +94,7 @@ bool Driver::raise() {
       pm.addPass(createMakeCacheState(state));
     }
     addComputeType(pm);
+    addWeightLayout(pm);
   });
 }
 
@@ -103,6 +104,11 @@ void Driver::addComputeType(OpPassManager &pm) {
   SetComputeTypeOptions type;
   type.type = options.computeType;
   pm.nest<func::FuncOp>().addPass(createSetComputeType(type));
+}
+
+void Driver::addWeightLayout(OpPassManager &pm) {
+  if (options.card)
+    pm.nest<func::FuncOp>().addPass(createTransposeWeights());
 }
 
 static FuseOptions makeFuseOptions(const Options &options, StringRef target,

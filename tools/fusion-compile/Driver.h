@@ -29,6 +29,8 @@ private:
   bool raise();
   /// Of a raised or imported module, with --compute-type.
   void addComputeType(mlir::OpPassManager &pm);
+  /// The layout of weights that all targets share.
+  void addWeightLayout(mlir::OpPassManager &pm);
   /// Fuses for each target on its own; the functions say for which.
   bool fuse();
   bool fuseFor(mlir::ModuleOp module, llvm::StringRef target,

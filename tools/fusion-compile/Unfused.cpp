@@ -27,6 +27,7 @@ bool Driver::addUnfusedFor(ModuleOp source, StringRef target) {
   fuse.disabled = {"all"};
   PassManager manager(&context);
   addComputeType(manager);
+  addWeightLayout(manager);
   buildFusePipeline(manager, fuse);
   if (failed(manager.run(source)))
     return false;

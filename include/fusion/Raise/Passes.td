@@ -80,6 +80,17 @@ def SetComputeType : Pass<"fusion-set-compute-type", "::mlir::func::FuncOp"> {
   ];
 }
 
+def TransposeWeights
+    : Pass<"fusion-transpose-weights", "::mlir::func::FuncOp"> {
+  let summary = "weights of products are stored row by row of their results";
+  let description = [{
+    A weight [K, N] that only products read, as their rhs, becomes a weight
+    [N, K] that they read with `transpose_rhs`; Link transposes its bytes. One
+    layout then serves products of any number of rows on a card. Weights with
+    other readers, and of integers, stay as they are.
+  }];
+}
+
 def VerifyRaised : Pass<"fusion-verify-raised", "::mlir::func::FuncOp"> {
   let summary = "say what was left decomposed, and why";
   let description = [{

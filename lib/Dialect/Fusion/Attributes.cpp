@@ -19,8 +19,11 @@ void FusionDialect::registerAttributes() {
       >();
 }
 
+// `stored` is an element type, or the tensor type of the transposed matrix.
 RankedTensorType WeightRefAttr::getFileType(Type tensor) const {
   auto type = cast<RankedTensorType>(tensor);
+  if (auto transposed = dyn_cast_or_null<RankedTensorType>(getStored()))
+    return transposed;
   return getStored() ? withElementType(type, getStored()) : type;
 }
 

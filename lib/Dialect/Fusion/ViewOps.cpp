@@ -13,8 +13,18 @@ using namespace fusion;
 //===----------------------------------------------------------------------===//
 
 LogicalResult WeightOp::verify() {
-  if (Type stored = getSource().getStored()) {
-    Type element = elementType(getType());
+  auto transposed = dyn_cast_or_null<RankedTensorType>(getSource().getStored());
+  auto type = cast<RankedTensorType>(getType());
+  if (transposed && (type.getRank() != 2 || transposed.getRank() != 2 ||
+                     transposed.getDimSize(0) != type.getDimSize(1) ||
+                     transposed.getDimSize(1) != type.getDimSize(0)))
+    return emitOpError("expected bytes of the transposed matrix, found ")
+           << transposed << " for " << type;
+  Type stored = getSource().getStored()
+                    ? getElementTypeOrSelf(getSource().getStored())
+                    : Type();
+  if (stored && stored != elementType(type)) {
+    Type element = elementType(type);
     if (!stored.isF32() || !(element.isBF16() || element.isF16()))
       return emitOpError("expected f32 bytes to be read as bf16 or f16, found ")
              << stored << " and " << element;
