@@ -4,6 +4,7 @@
 
 #include "CardFamilies.h"
 
+#include "fusion/Kernels/HostShape.h"
 #include "fusion/Kernels/StridedView.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -199,13 +200,64 @@ std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
   return shape;
 }
 
+/// Rows that can come, at most.
+static std::optional<int64_t> mostRows(KernelOp kernel, const SymExpr &m) {
+  if (auto rows = m.asConstant())
+    return rows;
+  auto bucket = kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("rows");
+  if (bucket && bucket.size() == 2)
+    return bucket[1];
+  return std::nullopt;
+}
+
+std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel) {
+  auto product = getProductShape(kernel);
+  if (!product || !product->flat || product->products.size() > 2)
+    return std::nullopt;
+  SkinnyTiles tiles;
+  tiles.space = product->space;
+  tiles.m = product->m;
+  auto rows = mostRows(kernel, product->m);
+  auto n = product->n.asConstant(), k = product->k.asConstant();
+  if (!rows || *rows > 16 || !n || !k || *k % 8 != 0 || *n > (1 << 24))
+    return std::nullopt;
+  tiles.mostRows = *rows;
+  tiles.n = *n;
+  tiles.k = *k;
+  MatmulOp first = product->products.front();
+  Type element = elementType(first.getLhs());
+  auto view = getStridedView(first.getLhs());
+  if (!(element.isBF16() || element.isF16()) || !view ||
+      view->offset != SymExpr(0) || view->strides.back() != SymExpr(1))
+    return std::nullopt;
+  // All rows of lhs are K apart.
+  auto apart =
+      reshapeStrides(ArrayRef(getSymShape(first.getLhs())).drop_back(),
+                     ArrayRef(view->strides).drop_back(), {product->m});
+  if (!apart || (apart->front() != product->k && product->m != SymExpr(1)))
+    return std::nullopt;
+  tiles.lhs = view->argument;
+  for (MatmulOp op : product->products) {
+    SkinnyWeight weight{op, {}, 0};
+    findStreamed(weight, *k);
+    if (!weight.argument || weight.offset % 8 != 0 ||
+        elementType(weight.argument) != element)
+      return std::nullopt;
+    tiles.weights.push_back(weight);
+  }
+  for (Value result : kernel.getYield().getValues())
+    if (!getStridedOutput(result, tiles.space))
+      return std::nullopt;
+  return tiles;
+}
+
 // A thread that has no registers for the second way's pieces has none at all.
 void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
   for (unsigned pieces : {8u, 4u}) {
     std::string reason;
     auto shape = getSkinnyShape(kernel, pieces, reason);
     if (!shape)
-      return;
+      break;
     CardLaunch launch;
     launch.family = CardLaunch::Family::Skinny;
     launch.vector = shape->vector;
@@ -216,6 +268,16 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
     if (kernel.getConfig().getParams().get("programmatic"))
       launch.stages[0].sharedBytes =
           std::max(launch.stages[0].sharedBytes, kChainSharedBytes);
+    launches.push_back(std::move(launch));
+  }
+  if (!launches.empty())
+    return;
+  if (auto tiles = getSkinnyTiles(kernel)) {
+    CardLaunch launch;
+    launch.family = CardLaunch::Family::SkinnyTiles;
+    launch.residentBlocks = kChainBlocks;
+    addStage(launch, kernel, kChainThreads, int64_t(tiles->blocks()));
+    launch.stages[0].sharedBytes = tiles->sharedBytes();
     launches.push_back(std::move(launch));
   }
 }

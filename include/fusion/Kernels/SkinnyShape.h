@@ -78,6 +78,32 @@ struct SkinnyShape {
   }
 };
 
+/// Products of 2 to 16 rows in 16 bits, on the tensor cores: 16 rows of a
+/// weight (or 8 of each of two) are the M of mma.m16n8k16, rows of lhs its N.
+/// The warps of a block share K.
+struct SkinnyTiles {
+  llvm::SmallVector<SkinnyWeight, 2> weights; ///< one or two of one shape
+  mlir::BlockArgument lhs;
+  SymShape space; ///< of the products: .., M, N
+  SymExpr m;
+  int64_t mostRows = 0, n = 0, k = 0; ///< of m, at most
+  static constexpr unsigned kTile = 16, kWarps = kChainThreads / 32;
+  /// Tiles of which a block keeps the sums before it adds up those of its
+  /// warps.
+  static constexpr unsigned kBatch = 4;
+  /// Distance in shared memory between sums of neighbouring rows of lhs, in
+  /// elements: no bank conflicts.
+  static constexpr unsigned kSumStride = 20;
+  unsigned rowTiles() const { return unsigned((mostRows + 7) / 8); }
+  /// Results along N of a tile.
+  unsigned columns() const { return kTile / unsigned(weights.size()); }
+  int64_t tiles() const { return (n + columns() - 1) / columns(); }
+  unsigned blocks() const { return kMultiprocessors * kChainBlocks; }
+  unsigned sumsOfWarp() const { return 8 * rowTiles() * kSumStride; }
+  unsigned sharedBytes() const { return 4 * kBatch * kWarps * sumsOfWarp(); }
+};
+std::optional<SkinnyTiles> getSkinnyTiles(KernelOp kernel);
+
 /// Nullopt, with a reason, when the template does not take the kernel. A thread
 /// has registers for `registerPieces` pieces of 16 bytes, twice.
 std::optional<SkinnyShape>

@@ -17,6 +17,8 @@ static void build(KernelFunction &f) {
     return buildRowReduction(f);
   case CardLaunch::Family::Skinny:
     return buildSkinny(f);
+  case CardLaunch::Family::SkinnyTiles:
+    return buildSkinnyTiles(f);
   case CardLaunch::Family::SimtMatmul:
     return buildSimtMatmul(f);
   case CardLaunch::Family::SimtAttention:

@@ -361,29 +361,64 @@ void KernelBuilder::store(Val value, Val pointer, Val offset, Access access) {
   LLVM::StoreOp::create(b, v, p, access.alignment);
 }
 
+/// Four results of `element` from inline assembly.
+static KernelBuilder::Vals callAssembly(KernelBuilder &k, Type element,
+                                        ValueRange operands,
+                                        const Twine &assembly,
+                                        StringRef constraints,
+                                        bool hasSideEffects) {
+  ImplicitLocOpBuilder &b = k.builder();
+  auto type = LLVM::LLVMStructType::getLiteral(
+      b.getContext(), {element, element, element, element});
+  auto op = LLVM::InlineAsmOp::create(
+      b, type, operands, assembly.str(), constraints, hasSideEffects,
+      /*is_align_stack=*/false, LLVM::TailCallKind::None,
+      LLVM::AsmDialectAttr(), ArrayAttr());
+  KernelBuilder::Vals results;
+  for (int64_t i = 0; i < 4; ++i)
+    results.push_back(k.wrap(LLVM::ExtractValueOp::create(b, op.getRes(), i)));
+  return results;
+}
+
+static constexpr const char *kZeroUnlessActive =
+    "{ .reg .pred p; setp.ne.b32 p, $5, 0; mov.b32 $0, 0; mov.b32 $1, 0; "
+    "mov.b32 $2, 0; mov.b32 $3, 0; @p ";
+
 KernelBuilder::Vals KernelBuilder::loadStreamed(Val address, Val active,
                                                 bool invariant) {
   // The policy of createpolicy.fractional.L2::evict_first for all lines.
   constexpr int64_t kEvictFirst = 0x12F0000000000000;
-  Type word = b.getI32Type();
-  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(),
-                                               {word, word, word, word});
-  std::string code =
-      ("{ .reg .pred p; setp.ne.b32 p, $5, 0; mov.b32 $0, 0; mov.b32 $1, 0; "
-       "mov.b32 $2, 0; mov.b32 $3, 0; @p ld.global" +
-       Twine(invariant ? ".nc" : "") +
-       ".L1::no_allocate.L2::cache_hint.v4.b32 {$0, $1, $2, $3}, [$4], $6; }")
-          .str();
-  Val flag = wrap(arith::ExtUIOp::create(b, word, Value(active)));
-  auto op = LLVM::InlineAsmOp::create(
-      b, type, ValueRange{Value(address), Value(flag), Value(i64(kEvictFirst))},
-      code, "=&r,=&r,=&r,=&r,l,r,l", /*has_side_effects=*/true,
-      /*is_align_stack=*/false, LLVM::TailCallKind::None,
-      LLVM::AsmDialectAttr(), ArrayAttr());
-  Vals words;
-  for (int64_t i = 0; i < 4; ++i)
-    words.push_back(wrap(LLVM::ExtractValueOp::create(b, op.getRes(), i)));
-  return words;
+  Val flag = wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
+  return callAssembly(*this, b.getI32Type(),
+                      {Value(address), Value(flag), Value(i64(kEvictFirst))},
+                      kZeroUnlessActive + Twine("ld.global") +
+                          (invariant ? ".nc" : "") +
+                          ".L1::no_allocate.L2::cache_hint.v4.b32 {$0, $1, $2, "
+                          "$3}, [$4], $6; }",
+                      "=&r,=&r,=&r,=&r,l,r,l", /*hasSideEffects=*/true);
+}
+
+KernelBuilder::Vals KernelBuilder::loadKept(Val address, Val active) {
+  Val flag = wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
+  return callAssembly(
+      *this, b.getI32Type(), {Value(address), Value(flag)},
+      kZeroUnlessActive +
+          Twine("ld.global.nc.L1::evict_last.v4.b32 {$0, $1, $2, $3}, [$4]; }"),
+      "=&r,=&r,=&r,=&r,l,r", /*hasSideEffects=*/false);
+}
+
+KernelBuilder::Vals KernelBuilder::mma16816(ArrayRef<Val> x, ArrayRef<Val> y,
+                                            ArrayRef<Val> sums, bool isF16) {
+  SmallVector<Value> operands(x.begin(), x.end());
+  operands.append(y.begin(), y.end());
+  operands.append(sums.begin(), sums.end());
+  StringRef type = isF16 ? "f16" : "bf16";
+  return callAssembly(
+      *this, b.getF32Type(), operands,
+      "mma.sync.aligned.m16n8k16.row.col.f32." + type + "." + type +
+          ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, "
+          "{$10, $11, $12, $13};",
+      "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", /*hasSideEffects=*/false);
 }
 
 Val KernelBuilder::loadVolatile(Val pointer, Val offset, Type type) {

@@ -122,6 +122,12 @@ public:
   /// leave the caches first. `invariant`: nobody writes them meanwhile. Such
   /// loads keep their order.
   Vals loadStreamed(Val address, Val active, bool invariant);
+  /// The same for memory that nobody writes and that is read again soon.
+  Vals loadKept(Val address, Val active);
+  /// mma.m16n8k16 of bf16 or fp16: fragments of A (4 words) and B (2), sums
+  /// (4).
+  Vals mma16816(llvm::ArrayRef<Val> a, llvm::ArrayRef<Val> b,
+                llvm::ArrayRef<Val> sums, bool isF16);
   /// A load of 16-byte aligned shared memory that stays where it is.
   Val loadVolatile(Val pointer, Val offset, mlir::Type type);
   /// Uninitialised shared memory, 16-byte aligned.

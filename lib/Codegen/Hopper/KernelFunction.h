@@ -102,6 +102,7 @@ void buildPulled(KernelFunction &f);
 void buildSimtMatmul(KernelFunction &f);
 void buildSimtAttention(KernelFunction &f);
 void buildSkinny(KernelFunction &f);
+void buildSkinnyTiles(KernelFunction &f);
 
 /// Stores the given results element by element, in this grid's threads.
 void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,
