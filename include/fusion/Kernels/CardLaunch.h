@@ -111,7 +111,14 @@ struct SimtAttentionTile {
 /// One way to run a kernel.
 struct CardLaunch {
   /// The template that builds it. `Pulled` takes every body.
-  enum class Family { Pulled, RowReduction, SimtMatmul, SimtAttention, Skinny, SkinnyTiles };
+  enum class Family {
+    Pulled,
+    RowReduction,
+    SimtMatmul,
+    SimtAttention,
+    Skinny,
+    SkinnyTiles
+  };
   Family family = Family::Pulled;
 
   /// In order; the symbol of stage i is the kernel's name, and for i > 0 the
