@@ -194,6 +194,8 @@ std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
                      return w.argument && w.offset % perPiece == 0 &&
                             elementType(w.argument) == element;
                    });
+  if (kernel.getConfig().getParams().get("programmatic"))
+    shape.blocksTogether = 1;
   split(shape, registerPieces);
   if (shape.sharedBytes() > kMostSharedBytes)
     return refuse("lhs does not fit in shared memory");

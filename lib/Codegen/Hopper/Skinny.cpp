@@ -85,6 +85,7 @@ private:
   ValueRange results;
   Val firstRow, endRow;      ///< of this block, i32
   Val shared, partial;       ///< lhs, sums
+  unsigned usedParts = 1;    ///< sums of a row of one product
   Val position, rowGroup;    ///< of the thread: among those of a row, which row
   SmallVector<Vals> columns; ///< of lhs, fp32, one list a piece
   SmallVector<SmallVector<Val>> bases; ///< addresses, by slot and bundle
@@ -111,7 +112,7 @@ bool SkinnyTemplate::isInvariant(unsigned argument) const {
 void SkinnyTemplate::placeBlock() {
   constexpr unsigned kMulti = kernels::kMultiprocessors;
   Val block = k.block();
-  Val place = (block % kMulti) * int64_t(kernels::kChainBlocks) +
+  Val place = (block % kMulti) * int64_t(shape.blocksTogether) +
               block / int64_t(kMulti);
   firstRow = place * shape.rows / int64_t(shape.blocks());
   endRow = (place + 1) * shape.rows / int64_t(shape.blocks());
@@ -461,7 +462,6 @@ void SkinnyTemplate::loadEpilogueOperands() {
 void SkinnyTemplate::finishRow(Val number) {
   Val row = k.min(firstRow + number, k.i32(shape.rows - 1));
   int64_t parts = shape.partials();
-  unsigned used = parts;
   forBundles(row, [&](const SkinnyBundle &bundle) {
     Indices here = indicesAt(bundle, row);
     for (auto [slot, number] : llvm::enumerate(bundle.products)) {
@@ -470,7 +470,7 @@ void SkinnyTemplate::finishRow(Val number) {
           ((row - firstRow) * int64_t(shape.productsPerRow) + int64_t(slot)) *
           parts;
       Val total;
-      for (unsigned part = 0; part < used; ++part) {
+      for (unsigned part = 0; part < usedParts; ++part) {
         Val value = k.load(partial, at + int64_t(part), k.f32(0).type(), {});
         total = part ? total + value : value;
       }
@@ -512,6 +512,8 @@ void SkinnyTemplate::finishRows() {
 
 void SkinnyTemplate::build(bool streamed) {
   placeBlock();
+  usedParts = streamed ? shape.turns * shape.threadsPerRow / 32
+                       : kernels::kChainThreads / 32;
   unsigned vector = streamed ? shape.vector : 1;
   unsigned chunks = streamed ? shape.pieces * shape.turns : 0;
   unsigned threads = streamed ? shape.threadsPerRow : kernels::kChainThreads;

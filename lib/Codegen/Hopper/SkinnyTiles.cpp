@@ -45,6 +45,7 @@ private:
   void multiply(Val step, ArrayRef<Val> words, Vals &sums);
   void storeSums(Val step, ArrayRef<Val> sums);
   void finishBatch(Epilogue &epilogue, Val firstTile, Val tiles);
+  void turn(Epilogue &epilogue, Val step, Val steps, Vals &words, Vals &totals);
 
   // Steps: buffers of a tile, then the next tile.
   Val tileOf(Val step) { return firstTile + step / stepsPerTile; }
@@ -221,43 +222,46 @@ void TilesTemplate::buildPulled() {
   });
 }
 
+/// One step: multiplies a buffer, loads it again for the step after the next,
+/// and where a tile or a batch ends, stores sums or results.
+void TilesTemplate::turn(Epilogue &epilogue, Val step, Val steps, Vals &words,
+                         Vals &totals) {
+  constexpr int64_t kBatch = SkinnyTiles::kBatch;
+  multiply(step, words, totals);
+  words = loadWeights(step + 2);
+  Val last = (step % stepsPerTile == k.i32(stepsPerTile - 1)) && step < steps;
+  k.when(last, [&] { storeSums(step, totals); });
+  Val tile = step / stepsPerTile, inBatch = tile % kBatch;
+  Val full = inBatch == k.i32(kBatch - 1) || step + 1 == steps;
+  ix.when(last && full, [&] {
+    finishBatch(epilogue, firstTile + tile - inBatch, inBatch + 1);
+  });
+  for (Val &total : totals)
+    total = k.select(last, k.f32(0), total);
+}
+
+// The buffers take turns, two steps an iteration: a register that a load is
+// still to fill cannot be moved.
 void TilesTemplate::build() {
   place();
   f.group().setWidth(1);
   Epilogue epilogue(f, shape.space);
-  constexpr int64_t kBatch = SkinnyTiles::kBatch;
-  Vals words = loadWeights(k.i32(0));
-  words.append(loadWeights(k.i32(1)));
-  unsigned half = words.size() / 2, count = 4 * shape.rowTiles();
-  Vals zero(count, k.f32(0));
-  // A batch of tiles, then its results. The buffers of the next one are on
-  // their way meanwhile.
-  Val tiles = endTile - firstTile;
-  k.loop(k.i32(0), tiles, k.i32(kBatch), words,
-         [&](Val batch, ArrayRef<Val> carried) {
-           IndexBuilder::Scope scope(ix);
-           Val inBatch = k.min(tiles - batch, k.i32(kBatch));
-           Val begin = batch * stepsPerTile,
-               end = (batch + inBatch) * stepsPerTile;
-           Vals init(carried.begin(), carried.end());
-           init.append(zero);
-           Vals after = k.loop(
-               begin, end, k.i32(1), init, [&](Val step, ArrayRef<Val> state) {
-                 IndexBuilder::Scope scope(ix);
-                 Vals totals(state.take_back(count));
-                 multiply(step, state.take_front(half), totals);
-                 Val last = step % stepsPerTile == k.i32(stepsPerTile - 1);
-                 k.when(last, [&] { storeSums(step, totals); });
-                 Vals next(state.slice(half, half));
-                 next.append(loadWeights(step + 2));
-                 for (Val total : totals)
-                   next.push_back(k.select(last, k.f32(0), total));
-                 return next;
-               });
-           finishBatch(epilogue, firstTile + batch, inBatch);
-           after.truncate(2 * half);
-           return after;
-         });
+  Vals state = loadWeights(k.i32(0));
+  unsigned half = state.size();
+  state.append(loadWeights(k.i32(1)));
+  state.append(4 * shape.rowTiles(), k.f32(0));
+  Val steps = (endTile - firstTile) * stepsPerTile;
+  k.loop(k.i32(0), steps, k.i32(2), state, [&](Val step, ArrayRef<Val> old) {
+    IndexBuilder::Scope scope(ix);
+    Vals even(old.take_front(half)), odd(old.slice(half, half)),
+        totals(old.drop_front(2 * half));
+    turn(epilogue, step, steps, even, totals);
+    turn(epilogue, step + 1, steps, odd, totals);
+    Vals next = even;
+    next.append(odd);
+    next.append(totals);
+    return next;
+  });
 }
 
 } // namespace

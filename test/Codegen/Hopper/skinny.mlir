@@ -23,7 +23,7 @@
 // PULLED: ret
 
 // The kernels of a chain have one footprint.
-// LIST: norm_product 256 0 98304 264
+// LIST: norm_product 256 0 98304 132
 
 fusion.kernel @norm_product config #fusion.config<"matmul", {rows = array<i64: 1, 1>, programmatic, step_invariant = array<i64: 2, 3>}> sizes 0
     (%a: tensor<1x1x4096xbf16>, %b: tensor<1x1x4096xbf16>, %g: tensor<4096xbf16>, %w: tensor<6144x4096xbf16>) {
