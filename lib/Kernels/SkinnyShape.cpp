@@ -202,6 +202,12 @@ std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
   return shape;
 }
 
+/// Nothing but products of one space with operands where they lie.
+static bool isPlain(const SkinnyShape &shape) {
+  return getStridedView(shape.lhs) && shape.bundles.size() == 1 &&
+         shape.productsPerRow <= 2 && shape.rowResults.empty();
+}
+
 /// Rows that can come, at most.
 static std::optional<int64_t> mostRows(KernelOp kernel, const SymExpr &m) {
   if (auto rows = m.asConstant())
@@ -258,7 +264,8 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
   for (unsigned pieces : {8u, 4u}) {
     std::string reason;
     auto shape = getSkinnyShape(kernel, pieces, reason);
-    if (!shape)
+    // The general template shares K between blocks: better than pulling.
+    if (!shape || (!shape->streamed && isPlain(*shape)))
       break;
     CardLaunch launch;
     launch.family = CardLaunch::Family::Skinny;
