@@ -76,8 +76,6 @@ bool KeptTypes::isKept(Operation *op) {
     return isExposedCache(append.getPast());
   if (auto product = dyn_cast<MatmulOp>(op))
     return isKeptProduct(product);
-  if (auto where = dyn_cast<WhereOp>(op))
-    return isKeptArithmetic(op);
   // Tables and weights beside the input do not decide.
   if (isa<RopeOp, RmsNormOp, LayerNormOp, AttentionOp, SoftmaxOp>(op))
     return contains(op->getOperand(0));

@@ -6,7 +6,8 @@ Triton, in one run.
             [--max-autotune] [--peers-only | --ours-only] [--layers N] [--out results.json]
 
 Medians of rounds in random order, each operation repeated over random tensors that exceed the L2 cache; the spread (10 % to 90 % of
-the rounds) is printed. Ceilings (bytes read and copied, bf16 FLOPs) are measured first. `predicted` is the compiler's cost model.
+the rounds) is printed. Peers are captured in CUDA graphs and timed by events; ours by the processor's clock around a run, less what a
+run of one tiny kernel takes beyond its event time, measured in the same run. Ceilings (bytes read and copied, bf16 FLOPs) are measured first. `predicted` is the compiler's cost model.
 Needs torch, triton, numpy, onnx, ml_dtypes, and ptxas of a CUDA toolkit. Without a card it says `skipped`.
 """
 import argparse
@@ -40,12 +41,30 @@ class Bench:
         self.ceilings = card_measure.ceilings()
         self.environment = environment()
         self.deadline = 0.0
+        self.overhead_us = 0.0 if options.peers_only else self.run_overhead()
         print("ceilings: " + ", ".join(f"{k} {v:.0f}" for k, v in self.ceilings.items()), flush=True)
 
     @property
     def left(self):
         """Seconds until the section should end."""
         return self.deadline - time.time()
+
+    def run_overhead(self):
+        """Microseconds by which a run of ours is longer by the processor's clock than by the card's."""
+        import card_measure
+        import card_models
+        import torch
+        session = self.load(card_models.nothing(self.folder / "nothing.onnx")).session()
+        x = torch.ones(64, device="cuda", dtype=torch.bfloat16)
+        session.bind("x", x)
+        session.bind_output("y", torch.empty_like(x))
+        graph = torch.cuda.CUDAGraph()
+        -x
+        with torch.cuda.graph(graph):
+            kept = -x  # noqa: F841
+        times = card_measure.race([card_measure.Variant("ours", session.run, wall=True), card_measure.Variant("event", graph.replay)], 101)
+        print(f"a run of one tiny kernel: {times['ours'].us:.1f} us by the clock, {times['event'].us:.1f} us by events")
+        return max(0.0, times["ours"].us - times["event"].us)
 
     def tool(self, name, *arguments):
         p = subprocess.run([str(self.options.bin / name), *map(str, arguments)], capture_output=True, text=True, timeout=300)

@@ -14,6 +14,7 @@ class Variant:
     run: typing.Callable[[], None]
     calls: int = 1  # executions of the operation in one run
     wall: bool = False  # the run returns when it is complete: timed by the processor's clock
+    overhead_us: float = 0.0  # of a run by that clock: launch and wait
     error: float | None = None
     predicted_us: float | None = None
 
@@ -61,7 +62,7 @@ def once(variant):
         torch.cuda.synchronize()
         start = time.perf_counter()
         variant.run()
-        return (time.perf_counter() - start) * 1e6 / variant.calls
+        return ((time.perf_counter() - start) * 1e6 - variant.overhead_us) / variant.calls
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     variant.run()

@@ -38,6 +38,14 @@ class Ops:
         return self.path
 
 
+def nothing(path):
+    """One tiny kernel."""
+    ops = Ops(path)
+    ops.input("x", [64]), ops.output("y", [64])
+    ops.w.node("Neg", ["x"], "/Neg", output="y")
+    return ops.save()
+
+
 def matmuls(path, m, n, k, count):
     ops = Ops(path)
     for i in range(count):

@@ -27,12 +27,12 @@ def guarded(function):
     @functools.wraps(function)
     def run(bench, *arguments):
         if bench.left < 0:
-            print(f"{function.__name__} {arguments}: left out, no time")
+            print(f"{function.__name__} {' '.join(str(a) for a in arguments if not callable(a))}: left out, no time")
             return
         try:
             function(bench, *arguments)
         except Exception as e:  # noqa: BLE001
-            print(f"FAIL {function.__name__} {arguments}: {type(e).__name__}: {str(e)[:700]}", flush=True)
+            print(f"FAIL {function.__name__} {' '.join(str(a) for a in arguments if not callable(a))}: {type(e).__name__}: {str(e)[:700]}", flush=True)
             if not isinstance(e, RuntimeError):
                 traceback.print_exc()
         torch.cuda.empty_cache()
@@ -54,7 +54,7 @@ def ours(bench, model, inputs, outputs, count, references, *options):
     session.run()
     error = max(norm_error(outputs[name], value) for name, value in references().items())
     predicted = loaded.explain().get("buckets") or [{}]
-    return [Variant("fusion", session.run, count, wall=True, error=error, predicted_us=predicted[0].get("us_after", 0) / count or None)]
+    return [Variant("fusion", session.run, count, wall=True, overhead_us=bench.overhead_us, error=error, predicted_us=predicted[0].get("us_after", 0) / count or None)]
 
 
 def peer(bench, name, functions, reference=None):
@@ -244,7 +244,7 @@ def cached_attention(bench, batch, cached, target_us):
             session.truncate(cached - 1)
             session.run()
         decode = [b for b in loaded.explain().get("buckets", []) if b["name"] == "decode"] or [{}]
-        found.append(Variant("fusion", run, layers, wall=True, predicted_us=decode[0].get("us_after", 0) / layers or None))
+        found.append(Variant("fusion", run, layers, wall=True, overhead_us=bench.overhead_us, predicted_us=decode[0].get("us_after", 0) / layers or None))
     bench.point(f"rope + append + decode attention batch {batch} KV {cached}", found, (f"{target_us} us / fusion", lambda t: target_us / t["fusion"], 1.0),
                 size / bench.ceilings["read_GBps"] / 1e3)
 
