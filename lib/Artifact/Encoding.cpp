@@ -205,7 +205,7 @@ void field(A &a, bool &value) {
 }
 template <typename A>
 void field(A &a, DType &value) {
-  a.enumField(value, static_cast<unsigned>(DType::F8E8M0));
+  a.enumField(value, static_cast<unsigned>(DType::I2));
 }
 template <typename A>
 void field(A &a, Role &value) {

@@ -31,6 +31,8 @@ constexpr TypeFacts kTypes[] = {
     {DType::I4, 4, "i4"},
     {DType::F4E2M1, 4, "f4E2M1FN"},
     {DType::F8E8M0, 8, "f8E8M0FNU"},
+    {DType::U2, 2, "ui2"},
+    {DType::I2, 2, "i2"},
 };
 
 const TypeFacts *find(DType type) {

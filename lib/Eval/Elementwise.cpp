@@ -112,7 +112,8 @@ static std::optional<int64_t> integerOp(StringRef name, int64_t a, int64_t b,
   if (name == "shift_left")
     return ub < 64 ? int64_t(ua << ub) : 0;
   if (name == "shift_right")
-    return ub < 64 ? int64_t(ua >> ub) : 0;
+    return isUnsigned ? (ub < 64 ? int64_t(ua >> ub) : 0)
+                      : a >> std::min<uint64_t>(ub, 63);
   if (name == "equal")
     return a == b;
   if (name == "less")

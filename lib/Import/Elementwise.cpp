@@ -78,8 +78,13 @@ static LogicalResult castTo(NodeImport &n, int32_t to) {
   Type element = getElementType(to, n.builder.getContext());
   if (!element)
     return n.fail("cannot cast to " + elemName(to));
+  std::string mode = n.getString("round_mode", "up");
+  if (to == Float8E8M0 && mode != "up")
+    return n.fail("expected round_mode 'up', found '" + mode + "'");
   Value input = n.input(0);
   bool saturate = n.getInt("saturate", 1) != 0;
+  if (to == Float8E8M0 && !saturate)
+    return n.fail("expected saturate = 1 in a cast to float8e8m0");
   if (elementType(input) == element) {
     n.importer.alias(n.node.outputs[0], n.node.inputs[0]);
     return success();

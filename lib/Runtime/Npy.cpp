@@ -29,7 +29,7 @@ constexpr Spelling kSpellings[] = {
     {DType::I64, "<i8"},    {DType::U64, "<u8"},      {DType::Bool, "|b1"},
     {DType::BF16, "|V2"},   {DType::F8E4M3FN, "|V1"}, {DType::F8E5M2, "|V1"},
     {DType::F8E8M0, "|V1"}, {DType::U4, "|V1"},       {DType::I4, "|V1"},
-    {DType::F4E2M1, "|V1"},
+    {DType::F4E2M1, "|V1"}, {DType::U2, "|V1"},       {DType::I2, "|V1"},
 };
 
 const char *spellingOf(DType type) {
@@ -51,12 +51,13 @@ bool matches(std::string_view descr, DType type) {
     return false;
   if (kind == own.substr(1))
     return true;
-  // ml_dtypes calls float8_e5m2 a float of one byte, and 4-bit elements are
-  // also found as small integers.
+  // ml_dtypes calls float8_e5m2 a float of one byte, and elements of 2 and 4
+  // bits are also found as small integers.
   if (kind == "f1")
     return type == DType::F8E5M2;
-  return (type == DType::I4 && kind == "i1") ||
-         (type == DType::U4 && kind == "u1");
+  bool isSigned = type == DType::I4 || type == DType::I2;
+  bool isUnsigned = type == DType::U4 || type == DType::U2;
+  return (isSigned && kind == "i1") || (isUnsigned && kind == "u1");
 }
 
 /// `f64 ('<f8')` where the spelling means one type, else the spelling.
@@ -100,7 +101,7 @@ public:
   size_t size = 0;
 };
 
-/// Bytes of an element in the file, where 4-bit elements take a whole byte.
+/// Bytes of an element in the file, where smaller elements take a whole byte.
 size_t fileElementBytes(DType type) { return (bitWidth(type) + 7) / 8; }
 
 /// Copies elements of `width` bytes from column-major to row-major order.
@@ -125,13 +126,28 @@ void fromFortran(const uint8_t *from, uint8_t *to, size_t width,
   }
 }
 
-void packNibbles(std::vector<uint64_t> &storage, uint64_t count) {
+/// Elements of `bits` bits, from a byte each to their places, in place.
+void pack(std::vector<uint64_t> &storage, uint64_t count, unsigned bits) {
   auto *bytes = reinterpret_cast<uint8_t *>(storage.data());
+  unsigned perByte = 8 / bits, mask = (1u << bits) - 1;
   for (uint64_t i = 0; i < count; ++i) {
-    uint8_t value = bytes[i] & 15;
-    bytes[i / 2] =
-        static_cast<uint8_t>(i % 2 ? (bytes[i / 2] & 15) | value << 4 : value);
+    unsigned value = bytes[i] & mask, shift = i % perByte * bits;
+    unsigned others = shift ? bytes[i / perByte] & ((1u << shift) - 1) : 0;
+    bytes[i / perByte] = static_cast<uint8_t>(others | value << shift);
   }
+}
+
+/// The inverse of pack(), with the sign of signed integers.
+std::vector<uint8_t> unpack(const uint8_t *bytes, uint64_t count, DType type) {
+  unsigned bits = bitWidth(type), mask = (1u << bits) - 1;
+  bool isSigned = type == DType::I4 || type == DType::I2;
+  std::vector<uint8_t> elements(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    unsigned value = bytes[i * bits / 8] >> i * bits % 8 & mask;
+    bool negative = isSigned && value >> (bits - 1);
+    elements[i] = static_cast<uint8_t>(negative ? value | ~mask : value);
+  }
+  return elements;
 }
 
 std::string headerText(DType type, const std::vector<int64_t> &shape) {
@@ -189,8 +205,8 @@ Result<NpyTensor> fusion::readNpy(const std::string &path, DType type) {
     fromFortran(from, to, width, tensor.shape, *count);
   else
     memcpy(to, from, bytes);
-  if (bitWidth(type) == 4)
-    packNibbles(tensor.storage, *count);
+  if (bitWidth(type) < 8)
+    pack(tensor.storage, *count, bitWidth(type));
   return tensor;
 }
 
@@ -199,12 +215,8 @@ Status fusion::writeNpy(const std::string &path, DType type,
   uint64_t count = elementCount(shape).value_or(0);
   const auto *bytes = static_cast<const uint8_t *>(data);
   std::vector<uint8_t> unpacked;
-  if (bitWidth(type) == 4) {
-    for (uint64_t i = 0; i < count; ++i) {
-      auto value = static_cast<uint8_t>(bytes[i / 2] >> i % 2 * 4 & 15);
-      bool negative = type == DType::I4 && value > 7;
-      unpacked.push_back(static_cast<uint8_t>(negative ? value | 0xf0 : value));
-    }
+  if (bitWidth(type) < 8) {
+    unpacked = unpack(bytes, count, type);
     bytes = unpacked.data();
   }
   std::string header = headerText(type, shape);

@@ -31,8 +31,10 @@ static uint32_t largestFinite(const FloatFormat &format) {
 
 static uint32_t nanPattern(const FloatFormat &format) {
   uint32_t all = (1u << (format.exponentBits + format.mantissaBits)) - 1;
-  if (format.specials != Specials::Ieee)
+  if (format.specials == Specials::NanOnly)
     return all;
+  if (format.specials == Specials::None)
+    return all + 1; // the negative zero
   return ((1u << format.exponentBits) - 1) << format.mantissaBits |
          1u << (format.mantissaBits - 1);
 }
@@ -148,7 +150,7 @@ uint8_t fusion::floatToF8e8m0(float value) {
     return 0;
   int exponent;
   float fraction = std::frexp(value, &exponent); // in [0.5, 1)
-  int biased = exponent - 1 + 127 + (fraction >= 0.75f ? 1 : 0);
+  int biased = exponent - 1 + 127 + (fraction > 0.5f ? 1 : 0);
   if (biased < 0)
     return 0;
   return static_cast<uint8_t>(biased > 254 ? 254 : biased);

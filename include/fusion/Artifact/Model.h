@@ -39,6 +39,8 @@ enum class DType : uint8_t {
   I4 = 22,
   F4E2M1 = 23,
   F8E8M0 = 24,
+  U2 = 25,
+  I2 = 26,
 };
 
 /// Bits of one element; sub-byte elements are packed, first in the low bits.
@@ -207,7 +209,7 @@ struct Launch {
 /// One bucket class of the model: the same function, fused for its sizes.
 struct Program {
   enum class Device : uint8_t { Host, Card };
-  std::string name; ///< "decode", "small_m", "prefill" or "main"
+  std::string name;             ///< "decode", "small_m", "prefill" or "main"
   Device device = Device::Host; ///< what it was fused for, and runs on
   /// "" for the programs that run; "unfused" for the form with one group a
   /// node that --verify compares them with. Both use the same weights section.

@@ -73,6 +73,20 @@ static Value floatToInteger(BodyEmitter &e, Value x, Type to, bool isUnsigned) {
   return m.select(over, limit, r);
 }
 
+/// The low bits of an integer, as an element of so many bits reads them.
+static Value wrapInteger(BodyEmitter &e, Value x, unsigned bits,
+                         bool isUnsigned) {
+  OpBuilder &b = e.b();
+  Type i8 = like(x, b.getI8Type());
+  if (x.getType() != i8)
+    x = arith::TruncIOp::create(b, e.loc(), i8, x);
+  Value rest = e.math().integer(8 - bits, x);
+  Value up = arith::ShLIOp::create(b, e.loc(), x, rest);
+  if (isUnsigned)
+    return arith::ShRUIOp::create(b, e.loc(), up, rest);
+  return arith::ShRSIOp::create(b, e.loc(), up, rest);
+}
+
 Value BodyEmitter::convert(Value value, Type from, Type to, bool saturate) {
   Type source = computeType(from), target = computeType(to);
   Type type = like(value, target);
@@ -98,6 +112,13 @@ Value BodyEmitter::convert(Value value, Type from, Type to, bool saturate) {
                                    zero);
     return arith::CmpIOp::create(b(), loc(), arith::CmpIPredicate::ne, value,
                                  zero);
+  }
+  // Numbers wrap around in elements of less than a byte.
+  unsigned bits = to.isIndex() ? 64 : to.getIntOrFloatBitWidth();
+  if (isa<IntegerType>(to) && bits < 8) {
+    if (isa<FloatType>(source))
+      value = floatToInteger(*this, value, b().getI32Type(), false);
+    return wrapInteger(*this, value, bits, isUnsigned(to));
   }
   if (isa<FloatType>(source))
     return floatToInteger(*this, value, target, isUnsigned(to));
@@ -223,12 +244,16 @@ Value BodyEmitter::divide(Operation *op, Value a, Value c, bool isUnsigned) {
 
 Value BodyEmitter::integerOp(Operation *op, Value a, Value c, bool u) {
   auto shift = [&](auto make) -> Value {
-    // A distance beyond the width gives 0.
+    // A distance beyond the width leaves copies of the sign.
     unsigned width = getElementTypeOrSelf(a.getType()).getIntOrFloatBitWidth();
     Value fits = arith::CmpIOp::create(b(), loc(), arith::CmpIPredicate::ult, c,
                                        mathBuilder.integer(width, c));
     Value distance = mathBuilder.select(fits, c, mathBuilder.integer(0, c));
-    return mathBuilder.select(fits, make(distance), mathBuilder.integer(0, a));
+    Value beyond = mathBuilder.integer(0, a);
+    if (!u && isa<ShiftRightOp>(op))
+      beyond = arith::ShRSIOp::create(b(), loc(), a,
+                                      mathBuilder.integer(width - 1, a));
+    return mathBuilder.select(fits, make(distance), beyond);
   };
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case<AddOp, ReduceSumOp, ReduceMeanOp, CumSumOp>(
@@ -259,7 +284,9 @@ Value BodyEmitter::integerOp(Operation *op, Value a, Value c, bool u) {
       })
       .Case([&](ShiftRightOp) {
         return shift([&](Value d) -> Value {
-          return arith::ShRUIOp::create(b(), loc(), a, d);
+          if (u)
+            return arith::ShRUIOp::create(b(), loc(), a, d);
+          return arith::ShRSIOp::create(b(), loc(), a, d);
         });
       })
       .Default([&](Operation *o) {

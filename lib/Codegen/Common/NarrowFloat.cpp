@@ -136,8 +136,11 @@ Value codegen::decodeFloat(OpBuilder &b, Location loc, Value bits,
 }
 
 static Value encodeExponentOnly(Bits &k, Value value) {
-  Value raw = k.math.bits(value);
-  Value rounded = k.shr(k.add(k.mask(raw, 0x7fffffff), 0x400000), 23);
+  // Up to the next power of two; half of the last one is below the normals.
+  Value raw = k.math.bits(value), magnitude = k.mask(raw, 0x7fffffff);
+  Value normal = k.shr(k.add(magnitude, 0x7fffff), 23);
+  Value lowest = k.shr(k.add(magnitude, 0x3fffff), 23);
+  Value rounded = k.select(k.above(magnitude, 0x7fffff), normal, lowest);
   Value r = k.select(k.above(rounded, 254), k.constant(254, raw), rounded);
   Value bad = k.above(raw, 0x7f800000); // NaN, or the sign bit
   r = k.select(bad, k.constant(255, raw), r);
@@ -183,7 +186,8 @@ Value codegen::encodeFloat(OpBuilder &b, Location loc, Value value,
 
   int64_t all = (1 << magnitude) - 1;
   int64_t top = ((1 << format.exponentBits) - 1) << format.mantissaBits;
-  int64_t largest = all, overflow = all, nan = all;
+  // A format without NaN makes it the negative zero.
+  int64_t largest = all, overflow = all, nan = all + 1;
   if (format.specials == FloatFormat::Specials::Ieee) {
     largest = top - 1;
     overflow = saturate ? largest : top;
@@ -191,6 +195,7 @@ Value codegen::encodeFloat(OpBuilder &b, Location loc, Value value,
   } else if (format.specials == FloatFormat::Specials::NanOnly) {
     largest = all - 1;
     overflow = saturate ? largest : all;
+    nan = all;
   }
   // The comparison is unsigned and `normal` grows with the input up to the
   // largest f32, so one test finds every overflow.

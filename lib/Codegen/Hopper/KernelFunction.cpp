@@ -105,7 +105,8 @@ void CardTarget::store(BodyEmitter &emitter, Val value, unsigned result,
     value = k.round(value, element);
   else if (isa<FloatType>(element) && !element.isF32() && !element.isF64())
     value =
-        k.wrap(encodeFloat(k.builder(), k.builder().getLoc(), value, element));
+        k.wrap(encodeFloat(k.builder(), k.builder().getLoc(), value, element,
+                           /*saturate=*/false));
   k.store(value, pointers[kernel.getBlock()->getNumArguments() + result],
           k.wrap(offset.base),
           {alignment(memoryElement(element), offset, width), false});

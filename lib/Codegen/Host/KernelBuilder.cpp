@@ -92,15 +92,6 @@ KernelBuilder::KernelBuilder(ModuleOp module, KernelOp kernel, bool strict)
                                       value);
   });
   body.emplace(*index, *this, strict);
-  for (BlockArgument argument : kernel.getBlock()->getArguments()) {
-    unsigned bits = elementType(argument.getType()).getIntOrFloatBitWidth();
-    if (bits > 1 && bits != 4 && bits < 8) {
-      kernel.emitError("no code can be generated: argument ")
-          << argument.getArgNumber() << " has elements of " << bits
-          << " bits; 1, 4, 8, 16, 32 and 64 are known";
-      hasFailed = true;
-    }
-  }
 }
 
 LogicalResult KernelBuilder::finish() {
@@ -341,6 +332,34 @@ Value KernelBuilder::loadNibbles(Value base, const Index &offset,
   return math().select(odd, high(bytes), low(bytes));
 }
 
+Value KernelBuilder::loadPairs(Value base, const Index &offset, unsigned width,
+                               bool isSigned) {
+  Type i8 = builder.getI8Type();
+  if (width > 1) {
+    SmallVector<Value> lanes;
+    for (unsigned lane = 0; lane < width; ++lane)
+      lanes.push_back(loadPairs(
+          base, ix().index(ix().add(offset.base, c(lane))), 1, isSigned));
+    return vector::FromElementsOp::create(
+        builder, loc, cast<VectorType>(vectorOf(i8, width)), lanes);
+  }
+  Value byte = loadVector(base, i8, ix().div(offset.base, c(4)), 1);
+  Value up = arith::ShLIOp::create(builder, loc, byte,
+                                   pairShift(offset.base, /*fromTop=*/true));
+  Value six = math().integer(6, byte);
+  if (isSigned)
+    return arith::ShRSIOp::create(builder, loc, up, six);
+  return arith::ShRUIOp::create(builder, loc, up, six);
+}
+
+Value KernelBuilder::pairShift(Value offset, bool fromTop) {
+  Value place = ix().rem(offset, c(4));
+  if (fromTop)
+    place = ix().sub(c(3), place);
+  return arith::IndexCastOp::create(builder, loc, builder.getI8Type(),
+                                    ix().mul(place, c(2)));
+}
+
 Value KernelBuilder::load(BodyEmitter &emitter, BlockArgument argument,
                           const Index &offset, unsigned width) {
   return loadElements(pointer(argument), elementType(argument.getType()),
@@ -361,6 +380,8 @@ Value KernelBuilder::loadElements(Value base, Type element, const Index &offset,
     return isa<IntegerType>(element) ? raw
                                      : decodeFloat(builder, loc, raw, element);
   }
+  if (bits == 2)
+    return loadPairs(base, offset, width, !isUnsigned(element));
   bool narrow = isa<FloatType>(element) && bits < 32;
   Type storage = narrow || isa<IntegerType>(element)
                      ? Type(builder.getIntegerType(bits))
@@ -429,27 +450,52 @@ void KernelBuilder::storeNibbles(Value base, const Index &offset, Value value) {
   }
 }
 
+// Four elements a byte, one after another.
+void KernelBuilder::storePairs(Value base, const Index &offset, Value value) {
+  Type i8 = builder.getI8Type();
+  unsigned width = offset.lane == 0 ? 1 : e().width();
+  if (width > 1)
+    value = e().broadcast(value);
+  for (unsigned lane = 0; lane < width; ++lane) {
+    Value one = width == 1 ? value
+                           : Value(vector::ExtractOp::create(
+                                 builder, loc, value, ArrayRef<int64_t>{lane}));
+    Value where = ix().add(offset.base, c(lane * offset.lane));
+    Value byte = ix().div(where, c(4));
+    Value shift = pairShift(where, /*fromTop=*/false);
+    auto place = [&](Value v) -> Value {
+      return arith::ShLIOp::create(builder, loc, v, shift);
+    };
+    Value old = loadVector(base, i8, byte, 1);
+    Value three = math().integer(3, old);
+    Value kept = arith::XOrIOp::create(builder, loc, place(three),
+                                       math().integer(-1, old));
+    kept = arith::AndIOp::create(builder, loc, old, kept);
+    Value fresh = arith::AndIOp::create(builder, loc, one, three);
+    storeVector(base, i8, byte,
+                arith::OrIOp::create(builder, loc, kept, place(fresh)));
+  }
+}
+
 void KernelBuilder::storeResult(unsigned result, Index offset, Value value) {
   Type element = elementType(kernel.getYield().getValues()[result].getType());
   Value base = resultPointer(result);
   unsigned bits = element.getIntOrFloatBitWidth();
+  // Casts have rounded to narrow floats already, and what they leave infinite
+  // stays so.
+  auto encoded = [&] {
+    return encodeFloat(builder, loc, value, element, /*saturate=*/false);
+  };
   if (bits == 4)
     return storeNibbles(base, offset,
-                        isa<FloatType>(element)
-                            ? encodeFloat(builder, loc, value, element)
-                            : value);
-  if (bits > 1 && bits < 8) {
-    if (!hasFailed)
-      kernel.emitError("no code can be generated: result ")
-          << result << " is of packed type " << element;
-    hasFailed = true;
-    return;
-  }
+                        isa<FloatType>(element) ? encoded() : value);
+  if (bits == 2)
+    return storePairs(base, offset, value);
   Value stored = value;
   Type storage = element;
   if (isa<FloatType>(element) && bits < 32) {
     storage = builder.getIntegerType(bits);
-    stored = encodeFloat(builder, loc, value, element);
+    stored = encoded();
   } else if (bits == 1) {
     storage = builder.getI8Type();
     Type type = storage;

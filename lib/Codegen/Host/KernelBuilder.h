@@ -113,6 +113,12 @@ private:
                           bool isSigned);
 
   void storeNibbles(mlir::Value base, const Index &offset, mlir::Value value);
+  /// Elements of two bits.
+  mlir::Value loadPairs(mlir::Value base, const Index &offset, unsigned width,
+                        bool isSigned);
+  void storePairs(mlir::Value base, const Index &offset, mlir::Value value);
+  /// Bits from the low (or the high) end of its byte to an element's.
+  mlir::Value pairShift(mlir::Value offset, bool fromTop);
 
   bool hasFailed = false;
   mlir::Value context, sizes;

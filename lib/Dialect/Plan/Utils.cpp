@@ -15,6 +15,8 @@ static std::optional<DType> getIntegerType(IntegerType type) {
   switch (type.getWidth()) {
   case 1:
     return DType::Bool;
+  case 2:
+    return isUnsigned ? DType::U2 : DType::I2;
   case 4:
     return isUnsigned ? DType::U4 : DType::I4;
   case 8:

@@ -134,8 +134,9 @@ TEST(FloatTypes, PowersOfTwo) {
   EXPECT_TRUE(std::isnan(f8e8m0ToFloat(255)));
   for (unsigned code = 0; code < 255; ++code)
     EXPECT_EQ(code, floatToF8e8m0(f8e8m0ToFloat(static_cast<uint8_t>(code))));
-  EXPECT_EQ(128, floatToF8e8m0(1.5f));
-  EXPECT_EQ(127, floatToF8e8m0(1.49f));
+  EXPECT_EQ(127, floatToF8e8m0(1.0f));
+  EXPECT_EQ(128, floatToF8e8m0(1.01f));
+  EXPECT_EQ(1, floatToF8e8m0(std::ldexp(1.01f, -127)));
   EXPECT_EQ(255, floatToF8e8m0(-1.0f));
   EXPECT_EQ(254, floatToF8e8m0(INFINITY));
 }
