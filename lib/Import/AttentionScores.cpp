@@ -13,16 +13,17 @@
 using namespace mlir;
 using namespace fusion;
 
-/// q k^T with grouped heads: [batch, heads, rows, keys].
-static Value product(NodeImport &n, Value q, Value k) {
+/// q k^T (or q k) with grouped heads: [batch, heads, rows, keys].
+static Value product(NodeImport &n, Value q, Value k, bool transposed) {
   SymShape a = getSymShape(q), b = getSymShape(k);
   if (a[1] == b[1])
-    return MatmulOp::create(n.builder, n.loc, q, k, false, true);
+    return MatmulOp::create(n.builder, n.loc, q, k, false, transposed);
   SymExpr group = *SymExpr::floorDiv(a[1], b[1]);
   Value split = n.reshape(q, {a[0], b[1], group, a[2], a[3]});
   Value wide = n.reshape(k, {b[0], b[1], SymExpr(1), b[2], b[3]});
-  Value result = MatmulOp::create(n.builder, n.loc, split, wide, false, true);
-  return n.reshape(result, {a[0], a[1], a[2], b[2]});
+  Value result =
+      MatmulOp::create(n.builder, n.loc, split, wide, false, transposed);
+  return n.reshape(result, {a[0], a[1], a[2], b[transposed ? 2 : 3]});
 }
 
 /// 0, 1, 2, ... along one axis of a tensor of rank 4.
@@ -92,8 +93,9 @@ FailureOr<Value> fusion::scores(NodeImport &n, Value q, Value k,
   double scale = parts.scale
                      ? parts.scale
                      : 1.0 / std::sqrt(static_cast<double>(size.value_or(1)));
-  Value x = MulOp::create(n.builder, n.loc, product(n, q, k),
-                          n.scalar(scale, element));
+  Value x =
+      MulOp::create(n.builder, n.loc, product(n, q, k, /*transposed=*/true),
+                    n.scalar(scale, element));
   if (mode >= 1 && parts.softcap > 0) {
     Value cap = n.scalar(parts.softcap, element);
     Value ratio = DivOp::create(n.builder, n.loc, x, cap);
@@ -103,4 +105,15 @@ FailureOr<Value> fusion::scores(NodeImport &n, Value q, Value k,
   if (mode >= 2)
     x = masked(n, x, parts, getSymShape(q)[2], getSymShape(k)[2]);
   return mode == 3 ? guardedSoftmax(n, x) : x;
+}
+
+FailureOr<Value> fusion::spelledAttention(NodeImport &n, Value q, Value k,
+                                          Value v,
+                                          const AttentionParts &parts) {
+  if (parts.keyMask)
+    return n.fail("a key mask on f64 operands is not supported");
+  auto probabilities = scores(n, q, k, parts, /*mode=*/3);
+  if (failed(probabilities))
+    return failure();
+  return product(n, *probabilities, v, /*transposed=*/false);
 }

@@ -69,6 +69,8 @@ FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
     if (shape->size() != 4)
       return n.fail("the mask has more than 4 axes");
   }
+  if (elementType(q).isF64())
+    return spelledAttention(n, q, k, v, parts);
   Builder &builder = n.builder;
   RankedTensorType type =
       getTensorType({a[0], a[1], a[2], c[3]}, elementType(q));

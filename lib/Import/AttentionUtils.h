@@ -35,6 +35,11 @@ llvm::FailureOr<mlir::Value> attention(NodeImport &n, mlir::Value q,
 llvm::FailureOr<mlir::Value> scores(NodeImport &n, mlir::Value q, mlir::Value k,
                                     const AttentionParts &parts, int64_t mode);
 
+/// Attention as products and a softmax: f64, of which there is no kernel.
+llvm::FailureOr<mlir::Value> spelledAttention(NodeImport &n, mlir::Value q,
+                                              mlir::Value k, mlir::Value v,
+                                              const AttentionParts &parts);
+
 /// Rotates [batch, heads, seq, size] by tables of rows gathered at `positions`
 /// [batch or 1, seq]; null positions: the tables are [batch, seq, width]
 /// already.

@@ -159,7 +159,11 @@ std::optional<StridedOutput> kernels::getStridedOutput(Value output,
                                                        const SymShape &space) {
   SymShape strides = getStrides(getStorageShape(output.getType()));
   Value value = output;
-  while (getSymShape(value) != space) {
+  // The innermost value: a transposition may have the shape that it is of.
+  std::optional<StridedOutput> found;
+  while (true) {
+    if (getSymShape(value) == space)
+      found = StridedOutput{value, strides};
     Operation *op = value.getDefiningOp();
     if (auto transpose = dyn_cast_or_null<TransposeOp>(op)) {
       SymShape in(strides.size(), SymExpr(0));
@@ -171,13 +175,12 @@ std::optional<StridedOutput> kernels::getStridedOutput(Value output,
     }
     auto reshape = dyn_cast_or_null<ReshapeOp>(op);
     if (!reshape)
-      return std::nullopt;
+      return found;
     auto in = reshapeAll(getSymShape(value), strides,
                          getSymShape(reshape.getInput()));
     if (!in)
-      return std::nullopt;
+      return found;
     strides = *in;
     value = reshape.getInput();
   }
-  return StridedOutput{value, strides};
 }

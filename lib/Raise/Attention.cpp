@@ -55,6 +55,8 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
     SymShape q = getSymShape(scores.getLhs()), k = getSymShape(scores.getRhs()),
              v = getSymShape(root.getRhs());
     size_t rank = q.size();
+    if (Type element = elementType(root.getResult()); element.isF64())
+      return trace.fail("PATTERN", root, "elements of at most 32 bits", "f64");
     if ((rank != 3 && rank != 4) || k.size() != rank || v.size() != rank)
       return trace.fail("LAYOUT", scores, "query, key and value of four axes",
                         "ranks " + Twine(rank) + ", " + Twine(k.size()) + ", " +

@@ -11,6 +11,8 @@
 #include "Gelu.h"
 #include "Patterns.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::raise;
@@ -30,24 +32,19 @@ static Operation *findFunction(Value value, unsigned depth) {
   return nullptr;
 }
 
-/// The one value that a polynomial's leaves are.
-static Value findVariable(Value value, unsigned depth) {
-  if (getScalar(value))
-    return {};
-  Operation *op = value.getDefiningOp();
-  if (depth == 0 ||
-      !isa_and_nonnull<AddOp, MulOp, DivOp, SquareOp, PowOp, CastOp>(op))
-    return value;
-  // Of x and a function of x the shallower one is x itself.
-  Value best;
-  for (Value operand : op->getOperands()) {
-    if (getScalar(operand))
-      continue;
-    Value leaf = findVariable(operand, depth - 1);
-    if (!best || operand == leaf)
-      best = leaf;
+/// What may be the x of a polynomial: the value and what it is computed from,
+/// the nearest first. x itself may be a sum or a product.
+static SmallVector<Value> findVariables(Value value) {
+  llvm::SmallSetVector<Value, 32> found;
+  found.insert(value);
+  for (size_t i = 0; i < found.size() && found.size() < 32; ++i) {
+    Operation *op = found[i].getDefiningOp();
+    if (isa_and_nonnull<AddOp, MulOp, DivOp, SquareOp, PowOp, CastOp>(op))
+      for (Value operand : op->getOperands())
+        if (!getScalar(operand))
+          found.insert(operand);
   }
-  return best ? best : value;
+  return found.takeVector();
 }
 
 FailureOr<GeluMatch> raise::matchGelu(Operation *root, Trace &trace) {
@@ -61,9 +58,7 @@ FailureOr<GeluMatch> raise::matchGelu(Operation *root, Trace &trace) {
   Polynomial argument =
       isTanh ? Polynomial{{{1, 0}, 0.7978845608}, {{3, 0}, 0.0356774081}}
              : Polynomial{{{1, 0}, 0.7071067812}};
-  // The input may lie at any depth: x itself may be a product.
-  for (unsigned depth = 0; depth <= 6; ++depth) {
-    Value x = findVariable(function->getOperand(0), depth);
+  for (Value x : findVariables(function->getOperand(0))) {
     auto inner = getPolynomial(function->getOperand(0), x, Value());
     if (!inner || !isPolynomial(*inner, argument, tolerance))
       continue;
