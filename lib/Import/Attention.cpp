@@ -5,10 +5,10 @@
 using namespace mlir;
 using namespace fusion;
 
-/// Keys past `nonpad` [batch] and, when causal, keys after the query, whose
-/// place among the keys depends on data: a boolean mask [batch, 1, S, T].
-static Value causalByLength(NodeImport &n, Value lengths, const SymExpr &rows,
-                            const SymExpr &keys) {
+/// What a query sees when its place among the keys depends on data, causal or
+/// in a window: a boolean mask [batch, 1, S, T].
+static Value visibleByLength(NodeImport &n, Value lengths, const SymExpr &rows,
+                             const SymExpr &keys, const AttentionParts &parts) {
   Type i64 = n.builder.getI64Type();
   auto iota = [&](const SymExpr &count, SymShape shape) {
     MLIRContext *context = n.builder.getContext();
@@ -25,10 +25,27 @@ static Value causalByLength(NodeImport &n, Value lengths, const SymExpr &rows,
   Value count =
       ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, i64),
                            getExprsAttr(context, {rows}));
-  // j <= i + length - S
-  Value last = AddOp::create(n.builder, n.loc, query, length);
-  last = SubOp::create(n.builder, n.loc, last, count);
-  return LessEqualOp::create(n.builder, n.loc, key, last);
+  // The query's own place: i + length - S.
+  Value place = AddOp::create(n.builder, n.loc, query, length);
+  place = SubOp::create(n.builder, n.loc, place, count);
+  Value visible;
+  auto require = [&](Value condition) {
+    visible = visible
+                  ? Value(AndOp::create(n.builder, n.loc, visible, condition))
+                  : condition;
+  };
+  auto moved = [&](int64_t by) -> Value {
+    return AddOp::create(n.builder, n.loc, place, n.scalar(by, i64));
+  };
+  if (parts.causal)
+    require(LessEqualOp::create(n.builder, n.loc, key, place));
+  if (parts.windowRight >= 0)
+    require(
+        LessEqualOp::create(n.builder, n.loc, key, moved(parts.windowRight)));
+  if (parts.windowLeft >= 0)
+    require(GreaterEqualOp::create(n.builder, n.loc, key,
+                                   moved(-parts.windowLeft)));
+  return visible;
 }
 
 /// A mask shorter than the keys hides the rest.
@@ -109,18 +126,17 @@ static LogicalResult onnxAttention(NodeImport &n) {
     parts.bias = *mask;
   }
   if (n.hasInput(6)) {
-    if (parts.windowLeft >= 0 || parts.windowRight >= 0)
-      return n.fail("a window with nonpad_kv_seqlen is not supported");
     if (n.rank(6) != 1)
       return n.fail("expected nonpad_kv_seqlen of rank 1");
     parts.validLengths = n.input(6);
-    if (parts.causal) {
-      auto mask = conjunction(
-          n, parts.bias, causalByLength(n, n.input(6), queryShape[2], length));
+    if (Value visible =
+            visibleByLength(n, n.input(6), queryShape[2], length, parts)) {
+      auto mask = conjunction(n, parts.bias, visible);
       if (failed(mask))
         return failure();
       parts.bias = *mask;
       parts.causal = false;
+      parts.windowLeft = parts.windowRight = -1;
     }
   }
   auto result = attention(n, q, *keys, *vals, parts);

@@ -3,7 +3,8 @@
 // Each letter of the equation is, for two operands, a batch axis (in both and
 // in the result), a contracted axis (in both only), or a row or column axis (in
 // one of them and in the result). Axes of one kind become one, the product is a
-// matmul, and the result is given the equation's order.
+// matmul, and the result is given the equation's order. The axes of an ellipsis
+// get letters of their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,22 +32,25 @@ public:
       if (c != ' ')
         spaceless += c;
     StringRef rest(spaceless);
-    if (rest.contains('.'))
-      return n.fail("an ellipsis in the equation is not supported");
     auto [left, right] = rest.split("->");
     SmallVector<StringRef> terms;
     left.split(terms, ',');
     std::map<char, int> count;
-    for (StringRef term : terms) {
-      for (char c : term)
+    std::string dots;
+    for (auto [i, term] : llvm::enumerate(terms)) {
+      if (i >= n.numInputs())
+        break;
+      inputs.push_back(spell(term, n.rank(i), dots));
+      for (char c : inputs.back())
         ++count[c];
-      inputs.push_back(term.str());
     }
-    output = right.str();
-    if (!rest.contains("->")) // letters that occur once, in order
+    output = spell(right, right.size() + dots.size() - 3, dots);
+    if (!rest.contains("->")) { // the ellipsis, then what occurs once, in order
+      output = dots;
       for (auto [letter, times] : count)
-        if (times == 1)
+        if (times == 1 && dots.find(letter) == std::string::npos)
           output += letter;
+    }
     for (const std::string &axes : inputs)
       if (failed(check(axes)))
         return failure();
@@ -60,13 +64,12 @@ public:
   LogicalResult bind(const Labelled &x) {
     SymShape shape = getSymShape(x.value);
     if (shape.size() != x.axes.size())
-      return n.fail("'" + x.axes + "' does not fit an operand of rank " +
-                    Twine(shape.size()));
+      return n.fail("the equation '" + n.getString("equation", "") +
+                    "' does not fit an operand of rank " + Twine(shape.size()));
     for (auto [letter, size] : llvm::zip(x.axes, shape)) {
       auto [it, inserted] = sizes.emplace(letter, size);
       if (!inserted &&
-          failed(n.equate(it->second, size,
-                          "axis '" + std::string(1, letter) + "'")))
+          failed(n.equate(it->second, size, "axes with one letter")))
         return failure();
     }
     return success();
@@ -135,14 +138,28 @@ public:
   }
 
 private:
+  /// The term with letters in place of `...`, for as many axes as the operand
+  /// has besides; all ellipses name the same axes.
+  static std::string spell(StringRef term, size_t rank, std::string &dots) {
+    size_t place = term.find("...");
+    if (place == StringRef::npos)
+      return term.str();
+    size_t named = term.size() - 3;
+    size_t axes = rank > named ? rank - named : 0;
+    for (unsigned char next = 0x80 + dots.size(); dots.size() < axes; ++next)
+      dots += static_cast<char>(next);
+    return (term.take_front(place) + StringRef(dots).take_back(axes) +
+            term.drop_front(place + 3))
+        .str();
+  }
+
   LogicalResult check(const std::string &axes) {
     std::set<char> seen;
     for (char c : axes)
-      if (!std::isalpha(static_cast<unsigned char>(c)) ||
+      if ((!std::isalpha(static_cast<unsigned char>(c)) && c >= 0) ||
           !seen.insert(c).second)
-        return n.fail(
-            "the term '" + axes +
-            "' of the equation is not supported (letters, each once)");
+        return n.fail("the equation '" + n.getString("equation", "") +
+                      "' is not supported (letters, each once in a term)");
     return success();
   }
 

@@ -281,12 +281,26 @@ static LogicalResult dequantizeLinear(NodeImport &n) {
   return success();
 }
 
-/// Scales of one axis, shaped to broadcast over the input.
-static Value alongAxis(NodeImport &n, Value value, size_t rank, int64_t axis) {
+/// A scale for each block of an axis, repeated for each element of the block.
+static Value repeatBlocks(NodeImport &n, Value value, const Granularity &g) {
+  SymShape shape = getSymShape(value), split = shape, wide = shape;
+  split.insert(split.begin() + g.axis + 1, SymExpr(1));
+  wide.insert(wide.begin() + g.axis + 1, SymExpr(g.block));
+  SymShape joined = shape;
+  joined[g.axis] = shape[g.axis] * SymExpr(g.block);
+  value = n.reshape(n.expand(n.reshape(value, split), wide), joined);
+  // The last block may be a short one.
+  return n.slice(value, g.axis, 0, n.shape(0)[g.axis]);
+}
+
+/// Scales or zero points, shaped to broadcast over the input.
+static Value alongAxis(NodeImport &n, Value value, const Granularity &g) {
+  if (g.block)
+    return repeatBlocks(n, value, g);
   if (numElements(value.getType()) == SymExpr(1))
     return n.reshape(value, {});
-  SymShape shape(rank, SymExpr(1));
-  shape[axis] = getSymShape(value)[0];
+  SymShape shape(n.rank(0), SymExpr(1));
+  shape[g.axis] = getSymShape(value)[0];
   return n.reshape(value, shape);
 }
 
@@ -296,8 +310,6 @@ static LogicalResult quantizeLinear(NodeImport &n) {
   auto zero = zeroPoint(n);
   if (failed(g) || failed(zero))
     return failure();
-  if (g->block)
-    return n.fail("blocked quantisation of activations is not supported");
   MLIRContext *context = n.builder.getContext();
   auto element = namedType(n, "output_dtype",
                            n.hasInput(2) ? elementType(n.input(2))
@@ -305,9 +317,8 @@ static LogicalResult quantizeLinear(NodeImport &n) {
   if (failed(element))
     return failure();
   Type f32 = n.builder.getF32Type();
-  size_t rank = n.rank(0);
   Value x = n.cast(n.input(0), f32);
-  Value scale = alongAxis(n, n.cast(n.input(1), f32), rank, g->axis);
+  Value scale = alongAxis(n, n.cast(n.input(1), f32), *g);
   Value y = DivOp::create(n.builder, n.loc, x, scale);
   auto integer = dyn_cast<IntegerType>(*element);
   if (!integer) {
@@ -317,7 +328,7 @@ static LogicalResult quantizeLinear(NodeImport &n) {
   y = RoundOp::create(n.builder, n.loc, y);
   if (*zero)
     y = AddOp::create(n.builder, n.loc, y,
-                      alongAxis(n, n.cast(*zero, f32), rank, g->axis));
+                      alongAxis(n, n.cast(*zero, f32), *g));
   int64_t width = integer.getWidth();
   if (width > 16)
     return n.fail("expected a result of at most 16 bits");

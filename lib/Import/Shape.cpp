@@ -117,7 +117,7 @@ static LogicalResult floatRange(NodeImport &n) {
 static LogicalResult range(NodeImport &n) {
   const SymTensor *start = n.sym(0), *limit = n.sym(1), *delta = n.sym(2);
   int32_t type = n.importer.getElemType(n.node.inputs[0]);
-  if (type == Float || type == Double)
+  if (type == Float || type == Double || type == Float16 || type == BFloat16)
     return floatRange(n);
   if (!start || !limit || !delta || start->values.size() != 1 ||
       limit->values.size() != 1 || delta->values.size() != 1)

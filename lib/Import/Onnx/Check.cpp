@@ -19,6 +19,16 @@ static std::string firstLine(std::string text) {
   return text;
 }
 
+/// Whether the operator has not changed between the node's opset and the
+/// oldest that is read.
+static bool sameInOldestOpset(const Node &node) {
+  if (!node.domain.empty() || node.opset >= minOpset)
+    return true;
+  const onnx::OpSchema *oldest = onnx::OpSchemaRegistry::Instance()->GetSchema(
+      node.opType, minOpset, node.domain);
+  return oldest && oldest->SinceVersion() == node.since;
+}
+
 void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
   const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Instance()->GetSchema(
       node.opType, node.opset, node.domain);
@@ -28,6 +38,14 @@ void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
   }
   node.schema = schema;
   node.since = schema->SinceVersion();
+  if (!sameInOldestOpset(node)) {
+    node.problem = "the operator changed between opset " +
+                   std::to_string(node.opset) + " and " +
+                   std::to_string(minOpset) +
+                   ", the oldest that is read; convert the model with "
+                   "onnx.version_converter";
+    return;
+  }
   if (schema->Deprecated()) {
     node.problem = "the operator is deprecated in this opset";
     return;

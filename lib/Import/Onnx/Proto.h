@@ -17,6 +17,9 @@
 
 namespace fusion::onnxfile {
 
+/// The opsets of ai.onnx that are read.
+constexpr int minOpset = 13, maxOpset = 28;
+
 /// A fault of the file; what() does not name the file.
 struct FileError : std::runtime_error {
   using std::runtime_error::runtime_error;
