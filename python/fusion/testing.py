@@ -3,6 +3,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import threading
 
 import ml_dtypes
 import numpy as np
@@ -50,6 +51,54 @@ class Tools:
             (tmp / "out").mkdir()
             self.must("fusion-run", artifact, "--device=host", *args, "--output-dir", tmp / "out", *options)
             return {f.stem: load_npy(f) for f in sorted((tmp / "out").glob("*.npy"))}
+
+
+class Batch:
+    """The tools in one process that stays alive between calls; the interface of Tools. A crash ends only the call that made it."""
+
+    def __init__(self, bin):
+        self.program = pathlib.Path(bin).parent / "unittests" / "fusion-batch"
+        self._process = None
+        self._tmp = tempfile.TemporaryDirectory()
+        self._text = pathlib.Path(self._tmp.name) / "text"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._stop()
+        self._tmp.cleanup()
+
+    def _stop(self):
+        if self._process:
+            self._process.stdin.close()
+            self._process.kill()
+            self._process.stdout.close()
+            self._process.wait()
+            self._process = None
+
+    def call(self, tool, *args, timeout=120):
+        """Runs a tool; returns (exit code, nothing, what it printed). A negative code is the signal that ended it."""
+        fields = [str(self._text), tool, *map(str, args)]
+        if any("\t" in f or "\n" in f for f in fields):
+            raise ValueError(f"tabs and line breaks part commands: {fields}")
+        if not self._process:
+            self._process = subprocess.Popen([str(self.program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        timer = threading.Timer(timeout, self._process.kill)
+        timer.start()
+        try:
+            self._process.stdin.write("\t".join(fields) + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        timer.cancel()
+        code = int(answer) if answer else self._process.wait()
+        if not answer:
+            self._stop()
+        return code, "", self._text.read_text(errors="replace") if self._text.exists() else ""
+
+    must, compile, run = Tools.must, Tools.compile, Tools.run
 
 
 tools = Tools()  # the runner of test/e2e sets its folder
