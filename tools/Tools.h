@@ -1,7 +1,7 @@
-//===- Tools.h - Entry points of the tools over IR --------------*- C++ -*-===//
+//===- Tools.h - Entry points of the tools ----------------------*- C++ -*-===//
 //
-// Each tool is a function, so that a static build can put all of them into one
-// binary (the archives of LLVM are linked once, not four times).
+// Each tool is a function, so that a static build can put those over IR into
+// one binary (the archives of LLVM are linked once, not four times).
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,5 +12,7 @@ int fusionCompileMain(int argc, char **argv);
 int fusionLspServerMain(int argc, char **argv);
 int fusionOptMain(int argc, char **argv);
 int fusionReduceMain(int argc, char **argv);
+/// Links no LLVM.
+int fusionRunMain(int argc, char **argv);
 
 #endif // FUSION_TOOLS_TOOLS_H

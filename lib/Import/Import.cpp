@@ -83,3 +83,10 @@ fusion::importOnnx(StringRef path, const ImportOptions &options,
   emitError(loc) << path << ": the sizes of the model do not settle";
   return failure();
 }
+
+void fusion::listOperators(raw_ostream &os) {
+  for (const auto &[key, handler] : getHandlers()) {
+    auto [domain, name] = StringRef(key).split("::");
+    os << onnxfile::describeOperator(domain.str(), name.str()) << "\n";
+  }
+}

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Seeds.h"
+
 #include "fusion/Import/Import.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -15,6 +17,16 @@
 #include <cstdlib>
 #include <string>
 #include <unistd.h>
+
+extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
+  fusion::fuzz::readSeeds(*argc, *argv);
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+                                          size_t limit, unsigned seed) {
+  return fusion::fuzz::mutate(data, size, limit, seed);
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string path = "/tmp/fuzz-onnx-" + std::to_string(::getpid()) + ".onnx";

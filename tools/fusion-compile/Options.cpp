@@ -66,6 +66,16 @@ struct CommandLine {
   cl::opt<bool> verify{"verify", cl::cat(category),
                        cl::desc("keep the unfused form beside the fused one, "
                                 "for fusion-run --verify")};
+
+  /// The parser forgets the options, so that a process may compile again.
+  ~CommandLine() {
+    llvm::SmallVector<cl::Option *> ours = {&input};
+    for (auto &[name, option] : cl::getRegisteredOptions())
+      if (llvm::is_contained(option->Categories, &category))
+        ours.push_back(option);
+    for (cl::Option *option : ours)
+      option->removeArgument();
+  }
 };
 
 bool usage(const llvm::Twine &message) {

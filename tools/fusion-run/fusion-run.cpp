@@ -1,5 +1,6 @@
 //===- fusion-run.cpp - Runs compiled models ------------------------------===//
 
+#include "../Tools.h"
 #include "Options.h"
 
 #include "fusion/Artifact/Dump.h"
@@ -60,7 +61,7 @@ static int runTool(int argc, char **argv) {
   return runInputs(*options, **session);
 }
 
-int main(int argc, char **argv) {
+int fusionRunMain(int argc, char **argv) {
   int code = runTool(argc, argv);
   // Results that nobody could read are no success.
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == kSuccess)

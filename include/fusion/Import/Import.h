@@ -41,6 +41,10 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(llvm::StringRef path, const ImportOptions &options,
            mlir::MLIRContext &context);
 
+/// The operators that are imported, each as a JSON object on a line of its own:
+/// domain, name, versions, inputs and outputs with their types, attributes.
+void listOperators(llvm::raw_ostream &os);
+
 } // namespace fusion
 
 #endif // FUSION_IMPORT_IMPORT_H

@@ -153,6 +153,11 @@ std::string checkTypes(const Node &node, const std::vector<int32_t> &inputs);
 std::string similarOperator(const std::string &opType,
                             const std::string &domain);
 
+/// Versions, operands, types and attributes of a known operator, as a JSON
+/// object on one line.
+std::string describeOperator(const std::string &domain,
+                             const std::string &name);
+
 } // namespace fusion::onnxfile
 
 #endif // FUSION_IMPORT_ONNX_GRAPH_H
