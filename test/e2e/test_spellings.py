@@ -1,0 +1,111 @@
+"""What a file may look like besides its operators: opsets, constants behind nodes, absent operands, initializers as inputs, If."""
+import unittest
+
+import numpy as np
+from onnx import TensorProto as T, helper as h, numpy_helper as nh
+
+from fusion import testing
+
+LIMIT = 2e-6
+X = np.random.default_rng(0).standard_normal((2, 5, 8)).astype(np.float32)
+
+
+def node(op, inputs, outputs, **attributes):
+    return h.make_node(op, inputs, outputs if isinstance(outputs, list) else [outputs], name=f"/{op}_{outputs}", **attributes)
+
+
+def model(nodes, weights, opset=21, outputs=("y",), extra_inputs=(), functions=(), domains=()):
+    inputs = [h.make_tensor_value_info("x", T.FLOAT, X.shape)] + [h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(weights[n].dtype), weights[n].shape) for n in extra_inputs]
+    graph = h.make_graph(nodes, "g", inputs, [h.make_tensor_value_info(o, T.FLOAT, None) for o in outputs], [nh.from_array(np.asarray(a), n) for n, a in weights.items()])
+    opsets = [h.make_opsetid("", opset)] + [h.make_opsetid(d, 1) for d in domains]
+    return h.make_model(graph, opset_imports=opsets, ir_version=8 if opset < 20 else 10, functions=functions)
+
+
+def of_opset(opset):
+    """Operators whose axes moved from attributes to inputs, spelled as the opset wants them."""
+    w = {"w": np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32), "one": np.float32(1e-3)}
+    def axes(op, x, y, axis, since, **attributes):
+        if opset < since:
+            return node(op, [x], y, axes=[axis], **attributes)
+        w.setdefault(f"axis{axis}", np.array([axis]))
+        return node(op, [x, f"axis{axis}"], y, **attributes)
+    split = node("Split", ["h"], ["a", "b"], axis=-1, **({"num_outputs": 2} if opset >= 18 else {}))
+    nodes = [node("MatMul", ["x", "w"], "h"), split, node("Sigmoid", ["a"], "s"), node("Mul", ["a", "s"], "silu"), node("Mul", ["silu", "b"], "g"),
+             node("Mul", ["g", "g"], "gg"), axes("ReduceMean", "gg", "m", -1, 18, keepdims=1), node("Add", ["m", "one"], "e"), node("Sqrt", ["e"], "r"), node("Div", ["g", "r"], "n"),
+             axes("ReduceSum", "gg", "total", -1, 13, keepdims=0), axes("Unsqueeze", "total", "wide", 2, 13), node("Softmax", ["n"], "p", axis=-1), node("Add", ["p", "wide"], "y")]
+    return model(nodes, w, opset)
+
+
+class SpellingsTest(unittest.TestCase):
+    def check(self, m, feeds=None, reference=None):
+        feeds = feeds or {"x": X}
+        reference = reference or testing.run_onnxruntime(m, feeds)
+        found = testing.run_model(m, feeds)
+        for name, r in reference.items():
+            self.assertLessEqual(testing.error(found[name], r), LIMIT, name)
+
+    def test_opsets_13_to_28(self):
+        reference = testing.run_onnxruntime(of_opset(21), {"x": X})
+        for opset in range(13, 29):
+            with self.subTest(opset=opset):
+                self.check(of_opset(opset), reference=reference)
+
+    def test_opset_29_is_refused(self):
+        with self.assertRaisesRegex(testing.ToolError, "opset 29 is not supported, expected 13 to 28"):
+            testing.run_model(of_opset(29), {"x": X})
+
+    def test_unchanged_operators_of_older_opsets(self):
+        m = model([node("Tanh", ["x"], "t"), node("Not", ["c"], "d"), node("Cast", ["d"], "f", to=1), node("Mul", ["t", "t"], "y"), node("Identity", ["f"], "z")],
+                  {"c": np.array([True, False])}, 13, ("y", "z"))
+        self.check(m)
+        bad = model([node("Squeeze", ["x"], "y", axes=[0])], {}, 11)
+        with self.assertRaisesRegex(testing.ToolError, "Squeeze.*changed between opset 11 and 13"):
+            testing.run_model(bad, {"x": X})
+
+    def test_constants_behind_nodes(self):
+        nodes = [node("Identity", ["start"], "s0"), node("Cast", ["s0"], "s1", to=T.INT64), node("Reshape", ["s1", "flat"], "s2"),
+                 node("Cast", ["stop"], "e1", to=T.INT64), node("Abs", ["e1"], "e2"), node("Unsqueeze", ["axis", "zero"], "a1"),
+                 node("Slice", ["x", "s2", "e2", "a1"], "cut"), node("CastLike", ["half", "cut"], "h1"), node("Mul", ["cut", "h1"], "y")]
+        self.check(model(nodes, {"start": np.array(1, np.int32), "flat": np.array([-1]), "stop": np.array([-4], np.int32), "axis": np.array(1), "zero": np.array([0]), "half": np.array(0.5, np.float64)}))
+
+    def test_shape_arithmetic_leaves_no_trace(self):
+        nodes = [node("Shape", ["x"], "s"), node("Gather", ["s", "last"], "n"), node("Unsqueeze", ["n", "zero"], "n1"), node("Div", ["n1", "two"], "half"),
+                 node("Concat", ["keep", "half", "two"], "shape", axis=0), node("Reshape", ["x", "shape"], "r"), node("ReduceSum", ["r", "end"], "y", keepdims=0)]
+        self.check(model(nodes, {"last": np.array(2), "zero": np.array([0]), "two": np.array([2]), "keep": np.array([2, -1]), "end": np.array([-1])}))
+
+    def test_absent_operands(self):
+        w = {"w": np.linspace(0.5, 1.5, 8).astype(np.float32), "top": np.float32(0.4), "axes": np.array([2]), "begin": np.array([0]), "end": np.array([6])}
+        nodes = [node("Clip", ["x", "", "top"], "c"), node("LayerNormalization", ["c", "w", ""], ["n", "", "inv"], axis=-1), node("Slice", ["n", "begin", "end", "axes", ""], "y"), node("Neg", ["inv"], "z")]
+        m = model(nodes, w, outputs=("y", "z"))
+        # onnxruntime takes no empty bias: the reference has none at all.
+        del nodes[1].input[2:]
+        self.check(m, reference=testing.run_onnxruntime(model(nodes, w, outputs=("y", "z")), {"x": X}))
+
+    def test_initializers_as_inputs(self):
+        w = np.random.default_rng(2).standard_normal((8, 3)).astype(np.float32)
+        m = model([node("MatMul", ["x", "w"], "y")], {"w": w}, extra_inputs=["w"])
+        self.check(m)
+        # Compiled as a constant: a value for it is refused, never ignored.
+        with self.assertRaisesRegex(testing.ToolError, "no input 'w'"):
+            testing.run_model(m, {"x": X, "w": w + 1})
+
+    def test_functions_are_inlined(self):
+        f = h.make_function("local", "Silu", ["a"], ["b"], [h.make_node("Sigmoid", ["a"], ["s"]), h.make_node("Mul", ["a", "s"], ["b"])], [h.make_opsetid("", 21)])
+        g = h.make_function("local", "Gate", ["a", "b"], ["c"], [h.make_node("Silu", ["a"], ["s"], domain="local"), h.make_node("Mul", ["s", "b"], ["c"])],
+                            [h.make_opsetid("", 21), h.make_opsetid("local", 1)])
+        nodes = [node("Gate", ["x", "x"], "a", domain="local"), node("Gate", ["a", "x"], "y", domain="local")]
+        self.check(model(nodes, {}, functions=[f, g], domains=["local"]))
+
+    def test_if_on_what_is_known(self):
+        branch = lambda op: h.make_graph([h.make_node(op, ["x"], ["o"])], op, [], [h.make_tensor_value_info("o", T.FLOAT, None)])
+        for wanted in (2, 3):
+            nodes = [node("Shape", ["x"], "s"), node("Size", ["s"], "rank"), node("Equal", ["rank", "n"], "is"), node("Not", ["is"], "no"), node("Not", ["no"], "c"),
+                     node("If", ["c"], "y", then_branch=branch("Tanh"), else_branch=branch("Neg"))]
+            with self.subTest(wanted=wanted):
+                self.check(model(nodes, {"n": np.array(wanted)}))
+
+    def test_file_without_node_names(self):
+        m = of_opset(21)
+        for n in m.graph.node:
+            n.ClearField("name")
+        self.check(m)
