@@ -26,7 +26,7 @@ from onnx import helper, numpy_helper
 
 TYPES = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 # Bits of the significand, and the exponent of the smallest normal number.
-PRECISION = {"float32": (24, -126), "float16": (11, -14), "bfloat16": (8, -126)}
+PRECISION = {"float64": (53, -1022), "float32": (24, -126), "float16": (11, -14), "bfloat16": (8, -126), "float8_e4m3fn": (4, -6), "float8_e5m2": (3, -14)}
 # Rounding steps of fp32 that an accumulation may be off by, in units of `scale`.
 FP32_STEPS = 16 * 2.0 ** -24
 
@@ -34,10 +34,12 @@ FP32_STEPS = 16 * 2.0 ** -24
 @dataclasses.dataclass
 class Expected:
     """An output in fp64. `scale`: the sum of the magnitudes that were added up, element by element. `rounded`: the same output
-    by a graph that rounds after every node; the norm of the error may be 1.05 times that graph's."""
+    by a graph that rounds after every node; the norm of the error may be 1.05 times that graph's. `dtype`: its type, where an
+    .npy file does not say it (8-bit floats)."""
     value: np.ndarray
     scale: np.ndarray | None = None
     rounded: np.ndarray | None = None
+    dtype: np.dtype | None = None
 
 
 @dataclasses.dataclass
@@ -130,6 +132,8 @@ def check(found, expected):
     reference = np.asarray(expected.value, np.float64)
     if found.shape != reference.shape:
         return f"shape {found.shape}, expected {reference.shape}", np.inf
+    if found.dtype.kind == "V" and expected.dtype is not None:
+        found = found.view(expected.dtype)
     if np.issubdtype(found.dtype, np.integer) or found.dtype == bool:
         wrong = np.argwhere(found != expected.value)
         return (f"{len(wrong)} of {found.size} integers differ, first at {tuple(map(int, wrong[0]))}", np.inf) if len(wrong) else ("", 0.0)
