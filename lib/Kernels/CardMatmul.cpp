@@ -2,6 +2,8 @@
 
 #include "CardFamilies.h"
 
+#include "fusion/Kernels/WgmmaMatmul.h"
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::kernels;
@@ -82,8 +84,26 @@ static CardLaunch simt(KernelOp kernel, const ProductShape &product,
   return launch;
 }
 
+/// 16-bit floats on the tensor cores.
+static std::optional<CardLaunch> wgmma(KernelOp kernel) {
+  std::string reason;
+  auto mm = getWgmmaMatmul(kernel, reason);
+  if (!mm)
+    return std::nullopt;
+  CardLaunch launch;
+  launch.family = CardLaunch::Family::WgmmaMatmul;
+  addStage(launch, kernel, kMatmulThreads, SymExpr(mm->gridBlocks()));
+  launch.stages.back().sharedBytes = mm->sharedBytes();
+  launch.stages.back().maps = mm->maps();
+  launch.workspaceBytes = SymExpr(mm->workspaceBytes());
+  launch.counterBytes = mm->counterBytes();
+  return launch;
+}
+
 void kernels::addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches) {
   addSkinny(kernel, launches);
+  if (auto launch = wgmma(kernel))
+    launches.push_back(std::move(*launch));
   auto shape = getProductShape(kernel);
   if (!shape || hasPackedResult(kernel))
     return;

@@ -117,7 +117,8 @@ struct CardLaunch {
     SimtMatmul,
     SimtAttention,
     Skinny,
-    SkinnyTiles
+    SkinnyTiles,
+    WgmmaMatmul
   };
   Family family = Family::Pulled;
 

@@ -23,6 +23,8 @@ static void build(KernelFunction &f) {
     return buildSimtMatmul(f);
   case CardLaunch::Family::SimtAttention:
     return buildSimtAttention(f);
+  case CardLaunch::Family::WgmmaMatmul:
+    return buildWgmmaMatmul(f);
   case CardLaunch::Family::Pulled:
     return buildPulled(f);
   }

@@ -196,7 +196,7 @@ gpu::GPUModuleOp hopper::createKernelModule(KernelOp kernel, ModuleOp parent) {
 /// The function of a stage; its parameters as artifact::CardStage has them.
 static LLVM::LLVMFuncOp createFunction(ImplicitLocOpBuilder &b,
                                        const artifact::CardStage &stage,
-                                       unsigned pointers,
+                                       unsigned buffers, unsigned pointers,
                                        unsigned residentBlocks) {
   auto pointer = LLVM::LLVMPointerType::get(b.getContext(), 1);
   SmallVector<Type> types(pointers, pointer);
@@ -220,7 +220,8 @@ static LLVM::LLVMFuncOp createFunction(ImplicitLocOpBuilder &b,
   if (stage.cluster > 1)
     func->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
                   b.getDenseI32ArrayAttr({int32_t(stage.cluster), 1, 1}));
-  for (unsigned i = 0; i < pointers; ++i)
+  // The workspace and the counters are shared with other blocks.
+  for (unsigned i = 0; i < buffers; ++i)
     func.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
                     b.getUnitAttr());
   for (unsigned i = pointers; i < types.size(); ++i) {
@@ -248,8 +249,8 @@ KernelFunction::KernelFunction(KernelOp kernel,
   bool hasWorkspace = launch.workspaceBytes.asConstant() != 0;
   unsigned pointers = count + hasWorkspace + (launch.counterBytes != 0) + 1;
   b.setInsertionPointToEnd(module.getBody());
-  LLVM::LLVMFuncOp func =
-      createFunction(b, this->stage, pointers, launch.residentBlocks);
+  LLVM::LLVMFuncOp func = createFunction(b, this->stage, count, pointers,
+                                         launch.residentBlocks);
   Block *entry = func.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   LLVM::ReturnOp::create(b, ValueRange());

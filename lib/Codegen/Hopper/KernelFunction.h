@@ -103,6 +103,7 @@ void buildSimtMatmul(KernelFunction &f);
 void buildSimtAttention(KernelFunction &f);
 void buildSkinny(KernelFunction &f);
 void buildSkinnyTiles(KernelFunction &f);
+void buildWgmmaMatmul(KernelFunction &f);
 
 /// Stores the given results element by element, in this grid's threads.
 void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,

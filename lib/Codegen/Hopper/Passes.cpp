@@ -96,6 +96,29 @@ LogicalResult writeFile(Operation *op, llvm::StringRef directory,
   return success();
 }
 
+/// What a launch needs beside its stages' sizes, for drivers of tests: fields
+/// separated by bars, lists by semicolons.
+void describe(const kernels::CardLaunch &launch, llvm::raw_ostream &os) {
+  auto list = [&](const std::vector<SymExpr> &values) {
+    llvm::interleave(values, os, [&](const SymExpr &e) { os << e.str(); }, ";");
+    os << '|';
+  };
+  for (const artifact::CardStage &stage : launch.stages) {
+    os << "stage|" << stage.symbol << '|' << stage.threads << '|'
+       << stage.cluster << '|' << stage.sharedBytes << '|' << stage.grid.str()
+       << '|' << launch.workspaceBytes.str() << '|' << launch.counterBytes
+       << '\n';
+    for (const artifact::TensorMap &map : stage.maps) {
+      os << "map|" << map.argument << '|' << int(map.type) << '|'
+         << map.byteOffset.str() << '|' << map.swizzle << '|';
+      list(map.dims);
+      list(map.strides);
+      llvm::interleave(map.box, os, ";");
+      os << '\n';
+    }
+  }
+}
+
 struct AssembleHopperPass
     : fusion::impl::AssembleHopperBase<AssembleHopperPass> {
   using AssembleHopperBase::AssembleHopperBase;
@@ -121,8 +144,8 @@ struct AssembleHopperPass
             llvm::sys::fs::create_directories(directory.getValue()))
       return module.emitError("cannot create ")
              << directory.getValue() << ": " << ec.message();
-    std::string list;
-    llvm::raw_string_ostream lines(list);
+    std::string list, launches;
+    llvm::raw_string_ostream lines(list), details(launches);
     for (const auto &[k, op] :
          llvm::zip(*compiled, module.getOps<KernelOp>())) {
       if (k.way)
@@ -135,10 +158,13 @@ struct AssembleHopperPass
       if (assemble &&
           failed(writeFile(module, directory, k.name + ".cubin", cubin)))
         return failure();
+      describe(k.launch, details);
       for (const artifact::CardStage &stage : k.launch.stages)
         lines << stage.symbol << ' ' << stage.threads << ' ' << stage.registers
               << ' ' << stage.sharedBytes << ' ' << stage.grid.str() << '\n';
     }
+    if (failed(writeFile(module, directory, "launches.txt", launches)))
+      return failure();
     return writeFile(module, directory, "kernels.txt", list);
   }
 };

@@ -1,0 +1,120 @@
+//===- WgmmaMatmul.h - Products on the tensor cores -------------*- C++ -*-===//
+//
+// Which matrix products the tensor-core template takes, how it reads their
+// operands (tensor maps), and how it cuts the result into tiles: persistent
+// blocks of a producer and two consumer warp groups, each of which holds 64
+// rows of a tile of 128. One function holds a few tile widths; which one runs,
+// and into how many parts the contracted axis is split, follows from the rows
+// that the launch really has, by a table made at compile time from a model of
+// waves.
+//
+// Operands: 16-bit floats whose rows lie 16 bytes apart or a multiple of it,
+// contiguous along K or along the other axis. Pointers are 16-byte aligned.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_KERNELS_WGMMAMATMUL_H
+#define FUSION_KERNELS_WGMMAMATMUL_H
+
+#include "fusion/Artifact/Model.h"
+#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/WgmmaLayout.h"
+
+namespace fusion::kernels {
+
+/// Multiprocessors of an H100 or H200 (SXM).
+constexpr unsigned kCardMultiprocessors = 132;
+
+/// A tile of results, 128 rows high.
+struct MatmulTile {
+  unsigned columns = 256;
+  unsigned stages() const;
+  unsigned stageBytes() const;
+  /// Registers of an accumulator.
+  unsigned registers() const { return columns / 2; }
+};
+constexpr unsigned kMatmulTileRows = 128, kMatmulConsumers = 2;
+constexpr unsigned kMatmulThreads = 128 * (1 + kMatmulConsumers);
+/// Rows of tiles that follow each other in one column of tiles.
+constexpr unsigned kMatmulRasterRows = 16;
+/// Bytes of a chunk of results on its way out: 64 rows of 64 16-bit values.
+/// Each consumer has two.
+constexpr unsigned kStagingBytes = 8192;
+
+/// How a launch with so many rows of tiles is run.
+struct MatmulSchedule {
+  unsigned columns = 256; ///< of a tile
+  unsigned splits = 1;    ///< parts of the contracted axis
+  bool operator==(const MatmulSchedule &o) const {
+    return columns == o.columns && splits == o.splits;
+  }
+};
+
+/// What a launch costs, in microseconds, by the model.
+struct MatmulProblem {
+  int64_t n = 0, k = 0; ///< n: columns of B (of both products of a gated one)
+  int64_t batch = 1;
+  unsigned multiprocessors = kCardMultiprocessors;
+};
+double matmulTime(const MatmulProblem &problem, int64_t rowTiles,
+                  const MatmulSchedule &schedule);
+
+/// The schedule of each number of row tiles: entry i is for [first, next
+/// entry's first). At most two tile widths occur.
+struct MatmulPlanEntry {
+  int64_t firstRowTiles = 1;
+  MatmulSchedule schedule;
+};
+/// For launches with `minRows` to `maxRows` rows. `widths` are the allowed
+/// columns of a tile, `maySplit` whether the contracted axis can be split.
+std::vector<MatmulPlanEntry> planMatmul(const MatmulProblem &problem,
+                                        int64_t minRows, int64_t maxRows,
+                                        llvm::ArrayRef<unsigned> widths,
+                                        bool maySplit);
+
+/// A matrix (or a batch of them) as tensor maps read it.
+struct MatmulOperand {
+  unsigned argument = 0;
+  Major major = Major::K;
+  SymExpr offset; ///< elements
+  SymExpr stride; ///< elements between rows of the tensor map
+  llvm::SmallVector<unsigned>
+      batchAxes;         ///< of the products' space, outer first
+  SymShape batchStrides; ///< elements, of those
+};
+
+struct WgmmaMatmul {
+  llvm::SmallVector<MatmulOp, 2> products;
+  SymShape space; ///< of the products: batch.., M, N
+  bool flat = true;
+  SymExpr m, batch;
+  int64_t n = 0, k = 0;
+  MatmulOperand lhs;
+  llvm::SmallVector<MatmulOperand, 2> rhs;
+  /// Columns of B that one box of a tensor map holds.
+  unsigned boxColumns = 64;
+  std::vector<MatmulPlanEntry> plan;
+
+  /// Tile widths in use, widest first.
+  llvm::SmallVector<unsigned, 2> widths() const;
+  bool splits(unsigned columns) const; ///< whether a plan entry splits K
+  /// Columns of the result that a tile of B columns covers.
+  unsigned resultColumns(unsigned columns) const {
+    return columns / unsigned(products.size());
+  }
+  unsigned sharedBytes() const;
+  /// Where staging and barriers begin.
+  unsigned stagingOffset() const;
+  unsigned barrierOffset() const;
+  int64_t workspaceBytes() const;
+  unsigned counterBytes() const;
+  int64_t gridBlocks() const;
+  std::vector<artifact::TensorMap> maps() const;
+};
+
+/// Nullopt, with a reason, when the template does not take the kernel.
+std::optional<WgmmaMatmul> getWgmmaMatmul(KernelOp kernel, std::string &reason);
+
+} // namespace fusion::kernels
+
+#endif // FUSION_KERNELS_WGMMAMATMUL_H

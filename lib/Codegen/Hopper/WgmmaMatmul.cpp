@@ -1,0 +1,407 @@
+//===- WgmmaMatmul.cpp - Template: products on the tensor cores -----------===//
+//
+// Persistent blocks: one thread of the first warp group fetches stages of both
+// operands by TMA, 64 deep; two warp groups multiply them, each 64 rows of a
+// tile of 128, and store what the group makes of the sums. A gated product
+// fetches its two weights into the two halves of B's tile, so that both sums
+// meet in one thread. Which tile width runs, and how many blocks share the
+// contracted axis, follows from the number of rows (kernels::planMatmul);
+// blocks that share a tile leave partial sums in the workspace, and the last
+// one adds them, always in the same order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Pipeline.h"
+#include "TileEpilogue.h"
+#include "Warpgroup.h"
+#include "Wgmma.h"
+
+#include "fusion/Kernels/WgmmaMatmul.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+using namespace fusion::hopper;
+using namespace fusion::kernels;
+
+namespace {
+
+/// One piece of work: a tile of the result, and a part of the contracted axis.
+struct Item {
+  Indices batch;
+  Val row0, column0;        ///< of the result
+  Val firstStage, endStage; ///< along the contracted axis
+  Val tile;                 ///< its number
+};
+
+class MatmulTemplate {
+public:
+  MatmulTemplate(KernelFunction &f, const WgmmaMatmul &mm)
+      : f(f), k(f.k), ix(f.ix()), mm(mm),
+        element(elementType(MatmulOp(mm.products[0]).getLhs())) {}
+  void build();
+
+private:
+  Pipeline pipeline(MatmulTile tile) {
+    return {k, k.dynamicShared(mm.barrierOffset()), tile.stages()};
+  }
+  void start();
+  void chooseSchedule();
+  void eachWidth(llvm::function_ref<void(MatmulTile)> body);
+  Val countItems(MatmulTile tile);
+  Item itemAt(MatmulTile tile, Val number);
+
+  void produce(MatmulTile tile);
+  void load(MatmulTile tile, const Item &item, Val stage, Barrier full,
+            Val depth);
+  llvm::SmallVector<Val, 4> coordinates(const MatmulOperand &operand,
+                                        const Item &item, Val index, Val depth);
+
+  void consume(MatmulTile tile, Val consumer);
+  Val multiply(MatmulTile tile, Pipeline &pipe, const Item &item, Val consumer,
+               Place &place);
+  KernelBuilder::Vals combine(MatmulTile tile, const Item &item, Val consumer,
+                              Val sums);
+  Val addPartials(MatmulTile tile, const Item &item, Val consumer);
+  Val partialPointer(MatmulTile tile, const Item &item, Val split,
+                     Val consumer);
+
+  KernelFunction &f;
+  KernelBuilder &k;
+  IndexBuilder &ix;
+  const WgmmaMatmul &mm;
+  Type element;
+  Val rowTiles, width, splits;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The work
+//===----------------------------------------------------------------------===//
+
+/// The plan's entry for the rows that there are.
+void MatmulTemplate::chooseSchedule() {
+  rowTiles = k.toI32(k.wrap(ix.ceilDiv(ix.size(mm.m), kMatmulTileRows)));
+  width = k.i32(mm.plan[0].schedule.columns);
+  splits = k.i32(mm.plan[0].schedule.splits);
+  for (const MatmulPlanEntry &entry : ArrayRef(mm.plan).drop_front()) {
+    Val before = rowTiles < entry.firstRowTiles;
+    width = k.select(before, width, k.i32(entry.schedule.columns));
+    splits = k.select(before, splits, k.i32(entry.schedule.splits));
+  }
+}
+
+void MatmulTemplate::eachWidth(llvm::function_ref<void(MatmulTile)> body) {
+  llvm::SmallVector<unsigned, 2> widths = mm.widths();
+  if (widths.size() == 1) {
+    IndexBuilder::Scope scope(ix);
+    return body({widths[0]});
+  }
+  for (unsigned columns : widths)
+    k.when(width == int64_t(columns), [&] {
+      IndexBuilder::Scope scope(ix);
+      body({columns});
+    });
+}
+
+static int64_t columnTiles(const WgmmaMatmul &mm, MatmulTile tile) {
+  return llvm::divideCeil(mm.n, mm.resultColumns(tile.columns));
+}
+
+Val MatmulTemplate::countItems(MatmulTile tile) {
+  Val items = rowTiles * columnTiles(mm, tile);
+  if (!mm.flat)
+    items = items * k.toI32(k.wrap(ix.size(mm.batch)));
+  return mm.splits(tile.columns) ? items * splits : items;
+}
+
+/// Row tiles in groups that go down before they go right: operands of
+/// neighbouring blocks stay in the L2 cache.
+Item MatmulTemplate::itemAt(MatmulTile tile, Val number) {
+  int64_t depth = llvm::divideCeil(mm.k, int64_t(kTileDepth));
+  int64_t across = columnTiles(mm, tile);
+  Item item;
+  item.tile = number;
+  item.firstStage = k.i32(0);
+  item.endStage = k.i32(depth);
+  if (mm.splits(tile.columns)) {
+    item.tile = number / splits;
+    Val split = number - item.tile * splits;
+    item.firstStage = split * depth / splits;
+    item.endStage = (split + 1) * depth / splits;
+  }
+  Val rest = item.tile;
+  if (!mm.flat) {
+    Val perMatrix = rowTiles * across;
+    Val matrix = rest / perMatrix;
+    rest = rest - matrix * perMatrix;
+    item.batch = *ix.delinearize(ix.index(k.toIndex(matrix)),
+                                 ArrayRef(mm.space).drop_back(2), 1);
+  }
+  Val band = rest / (across * int64_t(kMatmulRasterRows));
+  Val inBand = rest - band * (across * int64_t(kMatmulRasterRows));
+  Val firstRow = band * int64_t(kMatmulRasterRows);
+  Val rows = k.min(rowTiles - firstRow, k.i32(kMatmulRasterRows));
+  Val column = inBand / rows;
+  Val row = firstRow + (inBand - column * rows);
+  item.row0 = row * int64_t(kMatmulTileRows);
+  item.column0 = column * int64_t(mm.resultColumns(tile.columns));
+  return item;
+}
+
+//===----------------------------------------------------------------------===//
+// The producer
+//===----------------------------------------------------------------------===//
+
+llvm::SmallVector<Val, 4>
+MatmulTemplate::coordinates(const MatmulOperand &operand, const Item &item,
+                            Val index, Val depth) {
+  llvm::SmallVector<Val, 4> at = {depth, index};
+  if (operand.major == Major::MN)
+    std::swap(at[0], at[1]);
+  for (unsigned axis : llvm::reverse(operand.batchAxes))
+    at.push_back(k.toI32(k.wrap(item.batch[axis].base)));
+  return at;
+}
+
+/// One stage: 64 columns of lhs's tile, and as much of each weight.
+void MatmulTemplate::load(MatmulTile tile, const Item &item, Val stage,
+                          Barrier full, Val depth) {
+  auto loadBoxes = [&](const MatmulOperand &operand, Val map, Val to, Val first,
+                       unsigned extent, unsigned box) {
+    if (operand.major == Major::MN)
+      box = 64;
+    for (unsigned i = 0; i < extent; i += box)
+      loadTile(k, map, k.at(to, int64_t(i) * kTileRowBytes), full,
+               coordinates(operand, item, first + int64_t(i), depth));
+  };
+  loadBoxes(mm.lhs, f.maps[0], stage, item.row0, kMatmulTileRows,
+            kMatmulTileRows);
+  unsigned columns = mm.resultColumns(tile.columns);
+  for (auto [i, weight] : llvm::enumerate(mm.rhs))
+    loadBoxes(
+        weight, f.maps[1 + i],
+        k.at(stage, int64_t(kMatmulTileRows + i * columns) * kTileRowBytes),
+        item.column0, columns, mm.boxColumns);
+}
+
+void MatmulTemplate::produce(MatmulTile tile) {
+  Pipeline pipe = pipeline(tile);
+  Val memory = k.dynamicShared();
+  k.loop(k.block(), countItems(tile), k.blocks(), pipe.start().values(),
+         [&](Val number, ArrayRef<Val> outer) {
+           IndexBuilder::Scope scope(ix);
+           Item item = itemAt(tile, number);
+           return k.loop(item.firstStage, item.endStage, k.i32(1), outer,
+                         [&](Val depth, ArrayRef<Val> carried) {
+                           Place place = pipe.place(carried);
+                           pipe.acquire(place);
+                           pipe.expect(place, tile.stageBytes());
+                           Val stage =
+                               k.at(memory,
+                                    place.stage * int64_t(tile.stageBytes()));
+                           load(tile, item, stage, pipe.fullBarrier(place),
+                                depth * int64_t(kTileDepth));
+                           Place next = pipe.next(place);
+                           return KernelBuilder::Vals{next.stage, next.phase};
+                         });
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// The consumers
+//===----------------------------------------------------------------------===//
+
+/// The sums of the item's part of the contracted axis. `place` is that of its
+/// first stage, then of the next item's.
+Val MatmulTemplate::multiply(MatmulTile tile, Pipeline &pipe, const Item &item,
+                             Val consumer, Place &place) {
+  Wgmma wgmma(k, tile.columns, element);
+  Val memory = k.dynamicShared();
+  Val a0 = tileDescriptor(
+      k, k.at(memory, consumer * int64_t(kWgmmaRows * kTileRowBytes)),
+      mm.lhs.major);
+  Val b0 =
+      tileDescriptor(k, k.at(memory, int64_t(kMatmulTileRows * kTileRowBytes)),
+                     mm.rhs[0].major);
+  auto product = [&](Val sums, Val stage, Wgmma::Start start) {
+    Val offset = stage * int64_t(tile.stageBytes());
+    wgmmaFence(k);
+    Val result = wgmma.multiplyStage(sums, advanceDescriptor(k, a0, offset),
+                                     advanceDescriptor(k, b0, offset),
+                                     mm.lhs.major, mm.rhs[0].major, start);
+    wgmmaCommit(k);
+    return result;
+  };
+  Val signals = threadInGroup(k) == 0;
+  // The first stage starts the sums afresh.
+  pipe.wait(place);
+  Val sums = product(wgmma.undefined(), place.stage, Wgmma::Start::Fresh);
+  Place next = pipe.next(place);
+  // A stage is given back once the next one's products are under way.
+  KernelBuilder::Vals last = k.loop(
+      item.firstStage + 1, item.endStage, k.i32(1),
+      {next.stage, next.phase, place.stage, sums},
+      [&](Val, ArrayRef<Val> carried) {
+        Place here = pipe.place(carried);
+        pipe.wait(here);
+        Val more = product(carried[3], here.stage, Wgmma::Start::Accumulate);
+        wgmmaWait(k, 1);
+        pipe.release(carried[2], signals);
+        Place after = pipe.next(here);
+        return KernelBuilder::Vals{after.stage, after.phase, here.stage, more};
+      });
+  sums = wgmmaWait(k, 0, {last[3]})[0];
+  pipe.release(last[2], signals);
+  place = pipe.place(last);
+  return sums;
+}
+
+/// Where the sums of one part of a tile lie: a thread's next to its
+/// neighbours', four registers at a time.
+Val MatmulTemplate::partialPointer(MatmulTile tile, const Item &item, Val split,
+                                   Val consumer) {
+  Val slot =
+      (item.tile * splits + split) * int64_t(kMatmulConsumers) + consumer;
+  int64_t bytes = int64_t(tile.registers()) * kWarpgroup * 4;
+  Val start = k.toI64(slot) * bytes;
+  return k.at(k.at(f.workspace, start), k.toI64(threadInGroup(k) << 4));
+}
+
+static constexpr int64_t kVectorBytes = kWarpgroup * 16;
+
+Val MatmulTemplate::addPartials(MatmulTile tile, const Item &item,
+                                Val consumer) {
+  KernelBuilder::Vals zeros(tile.registers(), k.f32(0));
+  Type vector = VectorType::get({4}, k.builder().getF32Type());
+  KernelBuilder::Vals sums = k.loop(
+      k.i32(0), splits, k.i32(1), zeros, [&](Val split, ArrayRef<Val> carried) {
+        Val from = partialPointer(tile, item, split, consumer);
+        KernelBuilder::Vals next;
+        for (unsigned i = 0; i < tile.registers(); i += 4) {
+          Val part = k.load(k.at(from, i / 4 * kVectorBytes), k.i32(0), vector,
+                            {16, false});
+          for (unsigned lane = 0; lane < 4; ++lane)
+            next.push_back(carried[i + lane] + k.extract(part, lane));
+        }
+        return next;
+      });
+  return packStruct(k, sums);
+}
+
+/// The whole sums, and whether this warp group has them: the last one of a
+/// tile's parts to arrive does.
+KernelBuilder::Vals MatmulTemplate::combine(MatmulTile tile, const Item &item,
+                                            Val consumer, Val sums) {
+  Val whole = splits == 1;
+  if (!mm.splits(tile.columns))
+    return {sums, whole};
+  Val barrier = consumer + 1;
+  Val thread = threadInGroup(k);
+  auto exchange = [&]() -> KernelBuilder::Vals {
+    int64_t depth = llvm::divideCeil(mm.k, int64_t(kTileDepth));
+    // The part's number follows from where it begins.
+    Val split = (item.firstStage * splits + (depth - 1)) / depth;
+    Val to = partialPointer(tile, item, split, consumer);
+    llvm::SmallVector<Val> registers = unpackStruct(k, sums);
+    for (unsigned i = 0; i < registers.size(); i += 4) {
+      Val part = k.splat(registers[i], 4);
+      for (unsigned lane = 1; lane < 4; ++lane)
+        part = k.insert(registers[i + lane], part, lane);
+      k.store(part, k.at(to, i / 4 * kVectorBytes), k.i32(0), {16, false});
+    }
+    fenceDevice(k);
+    meet(k, barrier, kWarpgroup);
+    Val counter =
+        k.at(f.counters,
+             k.toI64((item.tile * int64_t(kMatmulConsumers) + consumer) << 2));
+    Val ticket = k.at(k.dynamicShared(mm.barrierOffset() + 192), consumer << 2);
+    k.when(thread == 0, [&] {
+      Val before = atomicAdd(k, counter, k.i32(1));
+      k.store(before, ticket, k.i32(0), {});
+      // All parts have arrived: the counter is ready for the next launch.
+      k.when(before == splits - 1,
+             [&] { k.store(k.i32(0), counter, k.i32(0), {}); });
+    });
+    meet(k, barrier, kWarpgroup);
+    Val arrived = k.load(ticket, k.i32(0), k.builder().getI32Type(), {});
+    Val last = arrived == splits - 1;
+    KernelBuilder::Vals all = k.choose(
+        last,
+        [&]() -> KernelBuilder::Vals {
+          fenceDevice(k);
+          return {addPartials(tile, item, consumer)};
+        },
+        [&]() -> KernelBuilder::Vals { return {sums}; });
+    return {all[0], last};
+  };
+  return k.choose(
+      whole, [&]() -> KernelBuilder::Vals { return {sums, whole}; }, exchange);
+}
+
+void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
+  Pipeline pipe = pipeline(tile);
+  TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
+  Val staging = k.at(k.dynamicShared(mm.stagingOffset()),
+                     consumer * int64_t(2 * kStagingBytes));
+  TileEpilogue epilogue(f, space, staging, consumer + 1);
+  unsigned columns = mm.resultColumns(tile.columns);
+  k.loop(k.block(), countItems(tile), k.blocks(), pipe.start().values(),
+         [&](Val number, ArrayRef<Val> carried) {
+           IndexBuilder::Scope scope(ix);
+           Item item = itemAt(tile, number);
+           Place place = pipe.place(carried);
+           Val sums = multiply(tile, pipe, item, consumer, place);
+           KernelBuilder::Vals all = combine(tile, item, consumer, sums);
+           Val row0 = item.row0 + consumer * int64_t(kWgmmaRows);
+           auto store = [&] {
+             epilogue.store(unpackStruct(k, all[0]), columns, item.batch, row0,
+                            item.column0);
+           };
+           if (mm.splits(tile.columns))
+             k.when(all[1], store);
+           else
+             store();
+           return KernelBuilder::Vals{place.stage, place.phase};
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+void MatmulTemplate::start() {
+  k.when(k.thread() == 0, [&] {
+    eachWidth([&](MatmulTile t) { pipeline(t).init(1, kMatmulConsumers); });
+    fenceBarrierInit(k);
+    for (Val map : f.maps)
+      prefetchMap(k, map);
+  });
+  if (f.kernel.getConfig().getParams().get("programmatic")) {
+    k.releaseNext();
+    k.waitForPrevious();
+  }
+  k.barrier();
+}
+
+void MatmulTemplate::build() {
+  f.target->aligned = true;
+  chooseSchedule();
+  start();
+  splitRoles(
+      k, RoleRegisters(), [&] { eachWidth([&](MatmulTile t) { produce(t); }); },
+      [&](Val consumer) {
+        eachWidth([&](MatmulTile t) { consume(t, consumer); });
+      });
+}
+
+void hopper::buildWgmmaMatmul(KernelFunction &f) {
+  std::string reason;
+  auto mm = getWgmmaMatmul(f.kernel, reason);
+  if (!mm)
+    return f.fail(reason);
+  MatmulTemplate(f, *mm).build();
+}

@@ -1,0 +1,119 @@
+//===- MatmulPlan.cpp - Tiles and splits by a model of waves --------------===//
+//
+// Measured on an H200 (bursts): a stage (64 deep) of a 128 x 256 tile takes
+// 0.63 us, of 128 x 128 0.335 us; what a tile costs beside its stages is about
+// 2 us; a split adds the exchange of partial sums. Weights stream at about
+// 4.2 TB/s once enough blocks pull.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fusion/Kernels/WgmmaMatmul.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace fusion;
+using namespace fusion::kernels;
+
+/// Beyond so many row tiles the last wave hardly matters.
+static constexpr int64_t kMostRowTiles = 64;
+static constexpr unsigned kMostSplits = 16;
+
+static double stageTime(unsigned columns) {
+  return columns >= 256   ? 0.63
+         : columns >= 192 ? 0.482
+         : columns >= 128 ? 0.335
+                          : 0.19;
+}
+
+static double tileTime(unsigned columns) { return 1.0 + columns / 256.0; }
+
+double kernels::matmulTime(const MatmulProblem &problem, int64_t rowTiles,
+                           const MatmulSchedule &schedule) {
+  int64_t columnTiles = llvm::divideCeil(problem.n, schedule.columns);
+  int64_t depth = llvm::divideCeil(problem.k, int64_t(kTileDepth));
+  int64_t items = problem.batch * rowTiles * columnTiles * schedule.splits;
+  int64_t waves = llvm::divideCeil(items, int64_t(problem.multiprocessors));
+  int64_t stages = llvm::divideCeil(depth, int64_t(schedule.splits));
+  double compute = double(waves) * double(stages) * stageTime(schedule.columns);
+  double bytes = 2.0 * double(problem.batch) * double(problem.k) *
+                 double(problem.n + 128 * rowTiles);
+  double pulling = std::min(1.0, double(items) / 100.0);
+  double memory = bytes / (4.2e6 * pulling);
+  double time =
+      std::max(compute, memory) + double(waves) * tileTime(schedule.columns);
+  if (schedule.splits > 1)
+    time += 1.5 + 0.004 * schedule.columns * schedule.splits / 4;
+  return time;
+}
+
+/// The best schedule of one tile width.
+static std::pair<MatmulSchedule, double>
+bestOfWidth(const MatmulProblem &problem, int64_t rowTiles, unsigned columns,
+            bool maySplit) {
+  MatmulSchedule best{columns, 1};
+  double bestTime = matmulTime(problem, rowTiles, best);
+  int64_t depth = llvm::divideCeil(problem.k, int64_t(kTileDepth));
+  int64_t tiles =
+      problem.batch * rowTiles * int64_t(llvm::divideCeil(problem.n, columns));
+  for (unsigned splits = 2; maySplit && splits <= kMostSplits; ++splits) {
+    // One wave of parts, none of them trifling.
+    if (tiles * splits > problem.multiprocessors || depth < 4 * splits)
+      break;
+    MatmulSchedule split{columns, splits};
+    double time = matmulTime(problem, rowTiles, split);
+    if (time < bestTime) {
+      best = split;
+      bestTime = time;
+    }
+  }
+  return {best, bestTime};
+}
+
+std::vector<MatmulPlanEntry>
+kernels::planMatmul(const MatmulProblem &problem, int64_t minRows,
+                    int64_t maxRows, llvm::ArrayRef<unsigned> widths,
+                    bool maySplit) {
+  auto rowTilesOf = [](int64_t rows) {
+    // Written so that the largest integer does not overflow.
+    int64_t tiles = std::max<int64_t>(rows, 1) - 1;
+    return std::min(tiles / kMatmulTileRows + 1, kMostRowTiles);
+  };
+  int64_t first = rowTilesOf(minRows), last = rowTilesOf(maxRows);
+  // The two widths that together lose least against the best of all, one where
+  // it is as good.
+  auto loss = [&](unsigned a, unsigned b) {
+    double sum = a == b ? 0 : 1e-3;
+    for (int64_t tiles = first; tiles <= last; ++tiles) {
+      double all = 1e300;
+      for (unsigned columns : widths)
+        all = std::min(all,
+                       bestOfWidth(problem, tiles, columns, maySplit).second);
+      sum += std::min(bestOfWidth(problem, tiles, a, maySplit).second,
+                      bestOfWidth(problem, tiles, b, maySplit).second) /
+                 all -
+             1;
+    }
+    return sum;
+  };
+  std::pair<unsigned, unsigned> chosen{widths.front(), widths.front()};
+  double least = 1e300;
+  for (size_t i = 0; i < widths.size(); ++i)
+    for (size_t j = i; j < widths.size(); ++j)
+      if (double l = loss(widths[i], widths[j]); l < least) {
+        least = l;
+        chosen = {widths[i], widths[j]};
+      }
+  std::vector<MatmulPlanEntry> plan;
+  bool open = maxRows > kMostRowTiles * int64_t(kMatmulTileRows);
+  for (int64_t tiles = first; tiles <= last; ++tiles) {
+    // The last entry serves what lies beyond, which is never split.
+    if (open && tiles == kMostRowTiles)
+      maySplit = false;
+    auto a = bestOfWidth(problem, tiles, chosen.first, maySplit);
+    auto b = bestOfWidth(problem, tiles, chosen.second, maySplit);
+    MatmulSchedule best = b.second < a.second ? b.first : a.first;
+    if (plan.empty() || !(plan.back().schedule == best))
+      plan.push_back({plan.empty() ? 1 : tiles, best});
+  }
+  return plan;
+}

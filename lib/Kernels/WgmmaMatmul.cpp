@@ -1,0 +1,289 @@
+//===- WgmmaMatmul.cpp - Products on the tensor cores ---------------------===//
+
+#include "fusion/Kernels/WgmmaMatmul.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::kernels;
+
+/// What a block may have, less the barriers.
+static constexpr unsigned kSharedBytes = 232448 - 1024;
+static constexpr unsigned kAllStaging = kMatmulConsumers * 2 * kStagingBytes;
+
+unsigned MatmulTile::stageBytes() const {
+  return (kMatmulTileRows + columns) * kTileRowBytes;
+}
+
+unsigned MatmulTile::stages() const {
+  return std::min((kSharedBytes - kAllStaging) / stageBytes(), 8u);
+}
+
+//===----------------------------------------------------------------------===//
+// The launch
+//===----------------------------------------------------------------------===//
+
+llvm::SmallVector<unsigned, 2> WgmmaMatmul::widths() const {
+  llvm::SmallVector<unsigned, 2> result;
+  for (const MatmulPlanEntry &entry : plan)
+    if (!llvm::is_contained(result, entry.schedule.columns))
+      result.push_back(entry.schedule.columns);
+  llvm::sort(result, std::greater<unsigned>());
+  return result;
+}
+
+bool WgmmaMatmul::splits(unsigned columns) const {
+  return llvm::any_of(plan, [&](const MatmulPlanEntry &entry) {
+    return entry.schedule.columns == columns && entry.schedule.splits > 1;
+  });
+}
+
+unsigned WgmmaMatmul::stagingOffset() const {
+  unsigned bytes = 0;
+  for (unsigned columns : widths()) {
+    MatmulTile tile{columns};
+    bytes = std::max(bytes, tile.stages() * tile.stageBytes());
+  }
+  return bytes;
+}
+unsigned WgmmaMatmul::barrierOffset() const {
+  return stagingOffset() + kAllStaging;
+}
+unsigned WgmmaMatmul::sharedBytes() const { return barrierOffset() + 256; }
+
+/// Row tiles of the last launch that an entry serves, at most.
+static int64_t lastRowTiles(const std::vector<MatmulPlanEntry> &plan, size_t i,
+                            int64_t tilesPerRow) {
+  int64_t most = kCardMultiprocessors /
+                 std::max<int64_t>(1, tilesPerRow * plan[i].schedule.splits);
+  if (i + 1 < plan.size())
+    most = std::min(most, plan[i + 1].firstRowTiles - 1);
+  return most;
+}
+
+int64_t WgmmaMatmul::workspaceBytes() const {
+  int64_t bytes = 0;
+  for (const auto &[i, entry] : llvm::enumerate(plan)) {
+    if (entry.schedule.splits == 1)
+      continue;
+    int64_t columns = entry.schedule.columns;
+    int64_t perRow = llvm::divideCeil(n * int64_t(products.size()), columns) *
+                     batch.asConstant().value_or(1);
+    bytes = std::max(bytes, lastRowTiles(plan, i, perRow) * perRow *
+                                entry.schedule.splits * columns *
+                                kMatmulTileRows * 4);
+  }
+  return bytes;
+}
+
+unsigned WgmmaMatmul::counterBytes() const {
+  if (workspaceBytes() == 0)
+    return 0;
+  // A counter for each tile and consumer; at most half of the blocks' number of
+  // tiles is split.
+  return kCardMultiprocessors / 2 * kMatmulConsumers * 4;
+}
+
+int64_t WgmmaMatmul::gridBlocks() const {
+  auto rows = m.asConstant(), count = batch.asConstant();
+  if (!rows || !count || plan.size() != 1)
+    return kCardMultiprocessors;
+  const MatmulSchedule &s = plan[0].schedule;
+  int64_t items =
+      *count * int64_t(llvm::divideCeil(*rows, kMatmulTileRows)) *
+      int64_t(llvm::divideCeil(n * int64_t(products.size()), s.columns)) *
+      s.splits;
+  return std::clamp<int64_t>(items, 1, kCardMultiprocessors);
+}
+
+std::vector<artifact::TensorMap> WgmmaMatmul::maps() const {
+  bool bf16 = elementType(MatmulOp(products[0]).getLhs()).isBF16();
+  auto make = [&](const MatmulOperand &o, const SymExpr &extent, unsigned box) {
+    artifact::TensorMap map;
+    map.argument = o.argument;
+    map.type = bf16 ? artifact::DType::BF16 : artifact::DType::F16;
+    map.byteOffset = o.offset * SymExpr(2);
+    bool alongK = o.major == Major::K;
+    map.dims = {alongK ? SymExpr(k) : extent, alongK ? extent : SymExpr(k)};
+    map.strides = {o.stride * SymExpr(2)};
+    map.box = {64, alongK ? box : 64};
+    // The innermost batch axis first.
+    for (size_t i = o.batchAxes.size(); i-- > 0;) {
+      map.dims.push_back(space[o.batchAxes[i]]);
+      map.strides.push_back(o.batchStrides[i] * SymExpr(2));
+      map.box.push_back(1);
+    }
+    map.swizzle = 128;
+    return map;
+  };
+  std::vector<artifact::TensorMap> result{make(lhs, m, kMatmulTileRows)};
+  for (const MatmulOperand &o : rhs)
+    result.push_back(make(o, n, boxColumns));
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// What the template takes
+//===----------------------------------------------------------------------===//
+
+static bool isMultipleOf8(const SymExpr &e) {
+  return bool(e.exactDiv(SymExpr(8)));
+}
+
+/// The last two axes of a view as a tensor map reads them; `rows` is the axis
+/// of m or n, `depth` that of k.
+static std::optional<MatmulOperand> getOperand(Value value, const SymExpr &rows,
+                                               int64_t depth, bool transposed,
+                                               bool flat, unsigned spaceRank,
+                                               std::string &reason) {
+  auto view = getStridedView(value);
+  if (!view) {
+    reason = "an operand is computed element by element";
+    return std::nullopt;
+  }
+  SymShape shape = getSymShape(value), strides = view->strides;
+  size_t rank = shape.size();
+  // Axes of rows and k; with `flat`, all leading axes are rows.
+  SymExpr rowStride, depthStride = strides[transposed ? rank - 2 : rank - 1];
+  if (flat) {
+    auto merged = reshapeStrides(ArrayRef(shape).drop_back(),
+                                 ArrayRef(strides).drop_back(), {rows});
+    if (!merged) {
+      reason = "rows of the lhs do not lie at one distance";
+      return std::nullopt;
+    }
+    rowStride = (*merged)[0];
+  } else {
+    rowStride = strides[transposed ? rank - 1 : rank - 2];
+  }
+  MatmulOperand o;
+  o.argument = view->argument.getArgNumber();
+  o.offset = view->offset;
+  // A single row may lie anywhere.
+  if (depthStride == SymExpr(1)) {
+    o.major = Major::K;
+    o.stride = rows == SymExpr(1) ? SymExpr(depth) : rowStride;
+  } else if (rowStride == SymExpr(1)) {
+    o.major = Major::MN;
+    o.stride = depthStride;
+  } else {
+    reason = "an operand is contiguous along neither of its axes";
+    return std::nullopt;
+  }
+  if (!flat)
+    for (size_t axis = 0; axis + 2 < rank; ++axis)
+      if (strides[axis] != SymExpr(0)) {
+        o.batchAxes.push_back(spaceRank - rank + axis);
+        o.batchStrides.push_back(strides[axis]);
+      }
+  if (o.batchAxes.size() > 3) {
+    reason = "more than three batch axes";
+    return std::nullopt;
+  }
+  bool aligned = isMultipleOf8(o.stride) && isMultipleOf8(o.offset) &&
+                 llvm::all_of(o.batchStrides, isMultipleOf8) &&
+                 o.stride.isConstant() && *o.stride.asConstant() > 0;
+  if (!aligned) {
+    reason = "rows of an operand are not at constant multiples of 16 bytes";
+    return std::nullopt;
+  }
+  return o;
+}
+
+static bool takesOp(Operation &op) {
+  if (isa<MatmulOp, YieldOp>(op))
+    return true;
+  auto fusable = dyn_cast<FusableOpInterface>(op);
+  if (!fusable)
+    return false;
+  switch (fusable.getOpClass()) {
+  case OpClass::Constant:
+  case OpClass::Elementwise:
+  case OpClass::View:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static std::pair<int64_t, int64_t> getRows(KernelOp kernel, const SymExpr &m) {
+  if (auto rows = m.asConstant())
+    return {*rows, *rows};
+  if (auto rows = dyn_cast_or_null<DenseI64ArrayAttr>(
+          kernel.getConfig().getParams().get("rows")))
+    if (rows.size() == 2)
+      return {rows[0], rows[1]};
+  return {1, INT64_MAX};
+}
+
+std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
+                                                   std::string &reason) {
+  auto refuse = [&](const char *why) {
+    if (reason.empty())
+      reason = why;
+    return std::nullopt;
+  };
+  auto shape = getProductShape(kernel);
+  if (!shape)
+    return refuse("no product, or its results lie over another space");
+  for (Operation &op : *kernel.getBlock())
+    if (!takesOp(op))
+      return refuse("an op of the epilogue is not elementwise");
+  for (Value result : kernel.getYield().getValues()) {
+    auto output = getStridedOutput(result, shape->space);
+    if (!output)
+      return refuse("a result does not lie over the product");
+  }
+  WgmmaMatmul mm;
+  mm.products = shape->products;
+  mm.space = shape->space;
+  mm.flat = shape->flat;
+  mm.m = shape->m;
+  mm.batch = shape->batch;
+  auto n = shape->n.asConstant(), k = shape->k.asConstant();
+  if (!n || !k || *n < 1 || *k < 1)
+    return refuse("columns and depth have to be constants");
+  mm.n = *n;
+  mm.k = *k;
+  MatmulOp first = mm.products[0];
+  Type element = elementType(first.getLhs());
+  if (!element.isBF16() && !element.isF16())
+    return refuse("operands are not 16-bit floats");
+  for (MatmulOp product : mm.products)
+    if (elementType(product.getRhs()) != element)
+      return refuse("operands differ in type");
+  unsigned rank = mm.space.size();
+  auto lhs = getOperand(first.getLhs(), mm.m, mm.k, first.getTransposeLhs(),
+                        mm.flat, rank, reason);
+  if (!lhs)
+    return std::nullopt;
+  mm.lhs = *lhs;
+  for (MatmulOp product : mm.products) {
+    SymExpr columns(mm.n);
+    // rhs is [K, N]: what the function calls transposed is K before rows.
+    auto rhs =
+        getOperand(product.getRhs(), columns, mm.k, !product.getTransposeRhs(),
+                   /*flat=*/false, rank, reason);
+    if (!rhs)
+      return std::nullopt;
+    if (mm.flat && !rhs->batchAxes.empty())
+      return refuse("a weight of several matrices");
+    mm.rhs.push_back(*rhs);
+  }
+  bool gated = mm.products.size() == 2;
+  MatmulProblem problem;
+  problem.n = mm.n * int64_t(mm.products.size());
+  problem.k = mm.k;
+  problem.batch = std::max<int64_t>(1, mm.batch.asConstant().value_or(1));
+  auto [minRows, maxRows] = getRows(kernel, mm.m);
+  llvm::SmallVector<unsigned> widths =
+      gated ? llvm::SmallVector<unsigned>{256, 128}
+            : llvm::SmallVector<unsigned>{256, 192, 128};
+  mm.plan = planMatmul(problem, minRows, maxRows, widths,
+                       /*maySplit=*/mm.batch.isConstant());
+  mm.boxColumns = 0;
+  for (unsigned columns : mm.widths())
+    mm.boxColumns = std::gcd(mm.boxColumns, mm.resultColumns(columns));
+  return mm;
+}
