@@ -2,7 +2,8 @@
 //
 // Measured on an H200 (bursts): a stage (64 deep) of a 128 x 256 tile takes
 // 0.63 us, of 128 x 128 0.335 us; what a tile costs beside its stages is about
-// 2 us; a split adds the exchange of partial sums. Weights stream at about
+// 2 us. Partial sums through the workspace cost 0.7 us for each MB of them,
+// through the shared memory of a cluster about 2 us. Weights stream at about
 // 4.2 TB/s once enough blocks pull.
 //
 //===----------------------------------------------------------------------===//
@@ -41,25 +42,48 @@ double kernels::matmulTime(const MatmulProblem &problem, int64_t rowTiles,
   double memory = bytes / (4.2e6 * pulling);
   double time =
       std::max(compute, memory) + double(waves) * tileTime(schedule.columns);
-  if (schedule.splits > 1)
-    time += 1.5 + 0.004 * schedule.columns * schedule.splits / 4;
+  if (schedule.clustered)
+    time += 1.2 + schedule.columns / 128.0;
+  else if (schedule.splits > 1)
+    time += 0.7e-6 * double(items) * kMatmulTileRows * schedule.columns * 4;
   return time;
+}
+
+enum class Splitting { None, Workspace, Cluster };
+
+/// Clusters of so many blocks that the card holds at once, in blocks.
+static unsigned clusteredBlocks(unsigned blocks) {
+  return blocks == 2 ? 132 : blocks == 4 ? 128 : 112;
+}
+
+/// Whether a cluster can share a tile: each block gets whole chunks of columns.
+static bool canCluster(const MatmulProblem &problem, unsigned columns,
+                       unsigned splits) {
+  unsigned each = columns / problem.products;
+  return (splits == 2 || splits == 4 || splits == 8) &&
+         each % (16 * splits) == 0;
 }
 
 /// The best schedule of one tile width.
 static std::pair<MatmulSchedule, double>
 bestOfWidth(const MatmulProblem &problem, int64_t rowTiles, unsigned columns,
-            bool maySplit) {
+            Splitting splitting) {
   MatmulSchedule best{columns, 1};
   double bestTime = matmulTime(problem, rowTiles, best);
   int64_t depth = llvm::divideCeil(problem.k, int64_t(kTileDepth));
   int64_t tiles =
       problem.batch * rowTiles * int64_t(llvm::divideCeil(problem.n, columns));
-  for (unsigned splits = 2; maySplit && splits <= kMostSplits; ++splits) {
+  if (splitting == Splitting::None)
+    return {best, bestTime};
+  bool clustered = splitting == Splitting::Cluster;
+  for (unsigned splits = 2; splits <= kMostSplits; ++splits) {
     // One wave of parts, none of them trifling.
     if (tiles * splits > problem.multiprocessors || depth < 4 * splits)
       break;
-    MatmulSchedule split{columns, splits};
+    if (clustered && (!canCluster(problem, columns, splits) ||
+                      tiles * splits > clusteredBlocks(splits)))
+      continue;
+    MatmulSchedule split{columns, splits, clustered};
     double time = matmulTime(problem, rowTiles, split);
     if (time < bestTime) {
       best = split;
@@ -79,6 +103,14 @@ kernels::planMatmul(const MatmulProblem &problem, int64_t minRows,
     return std::min(tiles / kMatmulTileRows + 1, kMostRowTiles);
   };
   int64_t first = rowTilesOf(minRows), last = rowTilesOf(maxRows);
+  Splitting splitting = !maySplit       ? Splitting::None
+                        : first == last ? Splitting::Cluster
+                                        : Splitting::Workspace;
+  bool open = maxRows > kMostRowTiles * int64_t(kMatmulTileRows);
+  // The last entry serves what lies beyond, which is never split.
+  auto how = [&](int64_t tiles) {
+    return open && tiles == kMostRowTiles ? Splitting::None : splitting;
+  };
   // The two widths that together lose least against the best of all, one where
   // it is as good.
   auto loss = [&](unsigned a, unsigned b) {
@@ -87,9 +119,9 @@ kernels::planMatmul(const MatmulProblem &problem, int64_t minRows,
       double all = 1e300;
       for (unsigned columns : widths)
         all = std::min(all,
-                       bestOfWidth(problem, tiles, columns, maySplit).second);
-      sum += std::min(bestOfWidth(problem, tiles, a, maySplit).second,
-                      bestOfWidth(problem, tiles, b, maySplit).second) /
+                       bestOfWidth(problem, tiles, columns, how(tiles)).second);
+      sum += std::min(bestOfWidth(problem, tiles, a, how(tiles)).second,
+                      bestOfWidth(problem, tiles, b, how(tiles)).second) /
                  all -
              1;
     }
@@ -104,13 +136,9 @@ kernels::planMatmul(const MatmulProblem &problem, int64_t minRows,
         chosen = {widths[i], widths[j]};
       }
   std::vector<MatmulPlanEntry> plan;
-  bool open = maxRows > kMostRowTiles * int64_t(kMatmulTileRows);
   for (int64_t tiles = first; tiles <= last; ++tiles) {
-    // The last entry serves what lies beyond, which is never split.
-    if (open && tiles == kMostRowTiles)
-      maySplit = false;
-    auto a = bestOfWidth(problem, tiles, chosen.first, maySplit);
-    auto b = bestOfWidth(problem, tiles, chosen.second, maySplit);
+    auto a = bestOfWidth(problem, tiles, chosen.first, how(tiles));
+    auto b = bestOfWidth(problem, tiles, chosen.second, how(tiles));
     MatmulSchedule best = b.second < a.second ? b.first : a.first;
     if (plan.empty() || !(plan.back().schedule == best))
       plan.push_back({plan.empty() ? 1 : tiles, best});

@@ -65,7 +65,7 @@ static int64_t lastRowTiles(const std::vector<MatmulPlanEntry> &plan, size_t i,
 int64_t WgmmaMatmul::workspaceBytes() const {
   int64_t bytes = 0;
   for (const auto &[i, entry] : llvm::enumerate(plan)) {
-    if (entry.schedule.splits == 1)
+    if (entry.schedule.splits == 1 || entry.schedule.clustered)
       continue;
     int64_t columns = entry.schedule.columns;
     int64_t perRow = llvm::divideCeil(n * int64_t(products.size()), columns) *
@@ -86,12 +86,12 @@ unsigned WgmmaMatmul::counterBytes() const {
 }
 
 int64_t WgmmaMatmul::gridBlocks() const {
-  auto rows = m.asConstant(), count = batch.asConstant();
-  if (!rows || !count || plan.size() != 1)
-    return kCardMultiprocessors;
+  auto count = batch.asConstant();
   const MatmulSchedule &s = plan[0].schedule;
+  if (!count || rowTiles == 0 || plan.size() != 1)
+    return kCardMultiprocessors;
   int64_t items =
-      *count * int64_t(llvm::divideCeil(*rows, kMatmulTileRows)) *
+      *count * rowTiles *
       int64_t(llvm::divideCeil(n * int64_t(products.size()), s.columns)) *
       s.splits;
   return std::clamp<int64_t>(items, 1, kCardMultiprocessors);
@@ -269,12 +269,15 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
       return std::nullopt;
     if (mm.flat && !rhs->batchAxes.empty())
       return refuse("a weight of several matrices");
+    if (!mm.rhs.empty() && mm.rhs[0].major != rhs->major)
+      return refuse("weights of a gated product lie differently");
     mm.rhs.push_back(*rhs);
   }
   bool gated = mm.products.size() == 2;
   MatmulProblem problem;
   problem.n = mm.n * int64_t(mm.products.size());
   problem.k = mm.k;
+  problem.products = mm.products.size();
   problem.batch = std::max<int64_t>(1, mm.batch.asConstant().value_or(1));
   auto [minRows, maxRows] = getRows(kernel, mm.m);
   llvm::SmallVector<unsigned> widths =
@@ -282,6 +285,10 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
             : llvm::SmallVector<unsigned>{256, 192, 128};
   mm.plan = planMatmul(problem, minRows, maxRows, widths,
                        /*maySplit=*/mm.batch.isConstant());
+  int64_t fewest =
+      llvm::divideCeil(std::max<int64_t>(minRows, 1), kMatmulTileRows);
+  if (maxRows <= fewest * kMatmulTileRows)
+    mm.rowTiles = fewest;
   mm.boxColumns = 0;
   for (unsigned columns : mm.widths())
     mm.boxColumns = std::gcd(mm.boxColumns, mm.resultColumns(columns));

@@ -45,8 +45,12 @@ constexpr unsigned kStagingBytes = 8192;
 struct MatmulSchedule {
   unsigned columns = 256; ///< of a tile
   unsigned splits = 1;    ///< parts of the contracted axis
+  /// The parts are a cluster of blocks, which exchange their sums through
+  /// shared memory; else through the workspace.
+  bool clustered = false;
   bool operator==(const MatmulSchedule &o) const {
-    return columns == o.columns && splits == o.splits;
+    return columns == o.columns && splits == o.splits &&
+           clustered == o.clustered;
   }
 };
 
@@ -54,13 +58,15 @@ struct MatmulSchedule {
 struct MatmulProblem {
   int64_t n = 0, k = 0; ///< n: columns of B (of both products of a gated one)
   int64_t batch = 1;
+  unsigned products = 1; ///< that share a tile of B
   unsigned multiprocessors = kCardMultiprocessors;
 };
 double matmulTime(const MatmulProblem &problem, int64_t rowTiles,
                   const MatmulSchedule &schedule);
 
 /// The schedule of each number of row tiles: entry i is for [first, next
-/// entry's first). At most two tile widths occur.
+/// entry's first). At most two tile widths occur. Parts are clustered where
+/// there is one schedule only, since a launch has one size of clusters.
 struct MatmulPlanEntry {
   int64_t firstRowTiles = 1;
   MatmulSchedule schedule;
@@ -94,10 +100,15 @@ struct WgmmaMatmul {
   /// Columns of B that one box of a tensor map holds.
   unsigned boxColumns = 64;
   std::vector<MatmulPlanEntry> plan;
+  int64_t rowTiles = 0; ///< where all launches have equally many; else 0
 
   /// Tile widths in use, widest first.
   llvm::SmallVector<unsigned, 2> widths() const;
   bool splits(unsigned columns) const; ///< whether a plan entry splits K
+  /// Blocks that share a tile through shared memory; 1: none.
+  unsigned clusterBlocks() const {
+    return plan[0].schedule.clustered ? plan[0].schedule.splits : 1;
+  }
   /// Columns of the result that a tile of B columns covers.
   unsigned resultColumns(unsigned columns) const {
     return columns / unsigned(products.size());

@@ -199,6 +199,13 @@ VectorType KernelBuilder::vectorType(unsigned lanes, unsigned bits) {
   return VectorType::get({int64_t(lanes)}, b.getIntegerType(bits));
 }
 
+Val KernelBuilder::vector(llvm::ArrayRef<Val> elements) {
+  SmallVector<Value> values(elements.begin(), elements.end());
+  return wrap(vector::FromElementsOp::create(
+      b, VectorType::get({int64_t(values.size())}, values[0].getType()),
+      values));
+}
+
 static Type withElement(Type type, Type element) {
   if (auto vector = dyn_cast<VectorType>(type))
     return VectorType::get(vector.getShape(), element);

@@ -91,6 +91,7 @@ public:
   Val bitcast(Val value, mlir::Type type);
   Val toInteger(Val pointer); ///< its address, i64
   mlir::VectorType vectorType(unsigned lanes, unsigned bits); ///< of integers
+  Val vector(llvm::ArrayRef<Val> elements);
   /// fp32 of a narrower float, and the other way, rounding to nearest even.
   Val extend(Val value);
   Val round(Val value, mlir::Type element);

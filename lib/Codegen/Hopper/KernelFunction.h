@@ -43,6 +43,9 @@ public:
   Val status; ///< pointer to the launch's status word
   /// Whether all pointers are known to be 16-byte aligned.
   bool aligned = false;
+  /// Whether exponentials need not be more exact than fp32 products of their
+  /// arguments: all results are rounded to 16 bits.
+  bool approximate = false;
 
 private:
   unsigned alignment(mlir::Type element, const codegen::Index &offset,

@@ -14,7 +14,7 @@ using namespace fusion;
 using namespace fusion::codegen;
 using namespace fusion::hopper;
 
-static constexpr unsigned kChunkColumns = 64, kPieceColumns = 8;
+static constexpr unsigned kPieceColumns = 8;
 
 TileEpilogue::TileEpilogue(KernelFunction &f, const TileSpace &space,
                            Val staging, Val barrier)
@@ -71,7 +71,7 @@ Value TileEpilogue::emitAt(Value value, unsigned block, unsigned half,
   Value column = k.toIndex(firstColumn);
   column = ix.add(column, ix.constant(8 * block + element));
   // Columns past the end give the last ones.
-  if (space.columns % kernels::kMatmulTileRows != 0)
+  if (!whole)
     column = ix.min(column, ix.constant(space.columns - width));
   at = lead[half];
   at.push_back(ix.index(column, width == 2 ? 1 : 0, width));
@@ -105,18 +105,18 @@ void TileEpilogue::provideProducts() {
 // Results
 //===----------------------------------------------------------------------===//
 
-/// 64 columns through shared memory.
-void TileEpilogue::stage(const Output &output, unsigned chunk) {
+/// Columns through shared memory.
+void TileEpilogue::stage(const Output &output, Chunk chunk) {
   Type element = elementType(f.kernel.getYield().getValues()[output.number]);
   // Two buffers: whoever writes one has seen all threads leave it, at the
   // barrier of the chunk between.
   Val buffer =
       k.at(staging, int64_t(stagedChunks++ % 2) * kernels::kStagingBytes);
-  for (unsigned block = 0; block < kChunkColumns / 8; block += 2) {
+  for (unsigned block = 0; block < chunk.columns / 8; block += 2) {
     SmallVector<Val, 4> pairs;
     for (unsigned i = 0; i < 4; ++i) {
-      Val value = k.wrap(
-          emitAt(output.view.anchor, chunk * 8 + block + i / 2, i % 2, 0));
+      Val value = k.wrap(emitAt(output.view.anchor,
+                                chunk.first / 8 + block + i / 2, i % 2, 0));
       Val rounded = k.round(value, element);
       pairs.push_back(k.wrap(LLVM::BitcastOp::create(
           k.builder(), k.builder().getI32Type(), rounded)));
@@ -127,46 +127,53 @@ void TileEpilogue::stage(const Output &output, unsigned chunk) {
   copyOut(output, chunk, buffer);
 }
 
-/// Rows of 128 bytes, eight threads each.
-void TileEpilogue::copyOut(const Output &output, unsigned chunk, Val buffer) {
+/// Whole rows of the chunk, 16 bytes a thread.
+void TileEpilogue::copyOut(const Output &output, Chunk chunk, Val buffer) {
   Type element = elementType(f.kernel.getYield().getValues()[output.number]);
   Val thread = threadInGroup(k);
-  Val piece = thread & 7, row = thread >> 3;
+  unsigned pieces = chunk.columns / kPieceColumns; // of a row: a power of two
+  unsigned rows = kWarpgroup / pieces;             // at a time
+  Val piece = thread & int64_t(pieces - 1);
+  Val row = thread >> int64_t(llvm::Log2_32(pieces));
   Val source = k.at(buffer, (row << 7) + ((piece ^ (row & 7)) << 4));
-  Val column = column0 + int64_t(chunk * kChunkColumns) + (piece << 3);
+  Val column = column0 + int64_t(chunk.first) + (piece << 3);
   Type vector = VectorType::get({kPieceColumns}, element);
   Val pointer =
       f.target
           ->pointers[f.kernel.getBlock()->getNumArguments() + output.number];
   Val fits = column < k.i32(space.columns);
-  for (unsigned turn = 0; turn < 4; ++turn) {
-    Val mine = row0 + row + int64_t(16 * turn);
+  for (unsigned done = 0; done < kernels::kWgmmaRows; done += rows) {
+    Val mine = row0 + row + int64_t(done);
     Indices to = leading(batch, mine);
     to.push_back(ix.index(k.toIndex(column), 1, kPieceColumns));
     Index offset = offsetOf(to, output.view.strides);
-    k.when((mine < rowCount) && fits, [&] {
-      Val value = k.load(k.at(source, int64_t(turn) * 2048), k.i32(0), vector,
-                         {16, false});
+    Val inside = mine < rowCount;
+    k.when(whole ? inside : inside && fits, [&] {
+      Val value = k.load(k.at(source, int64_t(done) * kernels::kTileRowBytes),
+                         k.i32(0), vector, {16, false});
       k.store(value, pointer, k.wrap(offset.base), {16, false});
     });
   }
 }
 
-void TileEpilogue::storeDirect(const Output &output, unsigned chunk) {
-  for (unsigned block = 0; block < kChunkColumns / 8; ++block)
+/// From the fragments: elements as they lie.
+void TileEpilogue::storeDirect(const Output &output, Chunk chunk) {
+  bool together = output.view.strides.back() == SymExpr(1);
+  for (unsigned block = chunk.first / 8;
+       block < (chunk.first + chunk.columns) / 8; ++block)
     for (unsigned half = 0; half < 2; ++half)
       for (unsigned element = 0; element < 2; element += width) {
-        unsigned number = chunk * 8 + block;
-        Value value = emitAt(output.view.anchor, number, half, element);
-        Val column = firstColumn + int64_t(8 * number + element);
-        Val fits = inside[half] && (column < k.i32(space.columns));
+        Value value = emitAt(output.view.anchor, block, half, element);
+        Val column = firstColumn + int64_t(8 * block + element);
+        Val fits = inside[half];
+        if (!whole)
+          fits = fits && (column < k.i32(space.columns));
         SmallVector<Index, 2> offsets;
-        bool together = output.view.strides.back() == SymExpr(1);
         for (unsigned lane = 0; lane < (together ? 1 : width); ++lane) {
           Indices to(at);
-          to.back() = together
-                          ? at.back()
-                          : ix.index(ix.add(at.back().base, ix.constant(lane)));
+          if (!together)
+            to.back() =
+                ix.index(ix.add(at.back().base, ix.constant(int64_t(lane))));
           offsets.push_back(offsetOf(to, output.view.strides));
         }
         k.when(fits, [&] {
@@ -182,11 +189,13 @@ void TileEpilogue::storeDirect(const Output &output, unsigned chunk) {
 }
 
 void TileEpilogue::store(ArrayRef<Val> accumulators, unsigned columns,
-                         const Indices &batchAt, Val firstRow, Val column) {
+                         bool allInside, const Indices &batchAt, Val firstRow,
+                         Val column) {
   IndexBuilder::Scope scope(ix);
   group.setWidth(width);
   registers = accumulators;
   perProduct = accumulators.size() / space.products.size();
+  whole = allInside;
   batch = batchAt;
   row0 = firstRow;
   column0 = column;
@@ -199,13 +208,16 @@ void TileEpilogue::store(ArrayRef<Val> accumulators, unsigned columns,
     lead[half] = leading(batch, mine);
   }
   provideProducts();
-  for (unsigned chunk = 0; chunk < columns / kChunkColumns; ++chunk)
+  assert(columns % 16 == 0 && "chunks are at least 16 columns");
+  for (Chunk chunk{0, 0}; chunk.first < columns; chunk.first += chunk.columns) {
+    chunk.columns = std::min(64u, llvm::bit_floor(columns - chunk.first));
     for (const Output &output : outputs) {
       if (output.staged)
         stage(output, chunk);
       else
         storeDirect(output, chunk);
     }
+  }
   // An odd number of chunks: the next tile starts with the first buffer again.
   if (stagedChunks % 2)
     meet(k, barrier, kWarpgroup);

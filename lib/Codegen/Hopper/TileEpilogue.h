@@ -33,10 +33,10 @@ public:
   TileEpilogue(KernelFunction &f, const TileSpace &space, Val staging,
                Val barrier);
 
-  /// The tile of 64 rows from row0 on and `columns` (a multiple of 64) columns
+  /// The tile of 64 rows from row0 on and `columns` (a multiple of 16) columns
   /// from column0 on. `registers`: the accumulators of each product's columns,
-  /// one product after the other.
-  void store(llvm::ArrayRef<Val> registers, unsigned columns,
+  /// one product after the other. `whole`: no column lies past the end.
+  void store(llvm::ArrayRef<Val> registers, unsigned columns, bool whole,
              const codegen::Indices &batch, Val row0, Val column0);
 
 private:
@@ -45,6 +45,10 @@ private:
     kernels::StridedOutput view;
     bool staged;
   };
+  /// Columns [first, first + columns) of the tile: 64, 32 or 16.
+  struct Chunk {
+    unsigned first, columns;
+  };
   bool canStage(const Output &output) const;
   codegen::Indices leading(const codegen::Indices &batch, Val row);
   codegen::Index offsetOf(const codegen::Indices &at, const SymShape &strides);
@@ -52,9 +56,9 @@ private:
   mlir::Value emitAt(mlir::Value value, unsigned block, unsigned half,
                      unsigned element);
   void provideProducts();
-  void stage(const Output &output, unsigned chunk);
-  void copyOut(const Output &output, unsigned chunk, Val buffer);
-  void storeDirect(const Output &output, unsigned chunk);
+  void stage(const Output &output, Chunk chunk);
+  void copyOut(const Output &output, Chunk chunk, Val buffer);
+  void storeDirect(const Output &output, Chunk chunk);
 
   KernelFunction &f;
   KernelBuilder &k;
@@ -69,6 +73,7 @@ private:
   llvm::ArrayRef<Val> registers;
   unsigned perProduct = 0; ///< registers of one product
   unsigned stagedChunks = 0;
+  bool whole = false;
   codegen::Indices batch;
   Val row0, column0, firstColumn, rowCount;
   codegen::Indices lead[2]; ///< of the thread's two rows

@@ -63,6 +63,24 @@ void hopper::arrive(KernelBuilder &k, Val id, unsigned threads) {
   NVVM::BarrierArriveOp::create(k.builder(), id, k.i32(threads));
 }
 
+Val hopper::blockInCluster(KernelBuilder &k) {
+  return k.wrap(
+      NVVM::BlockInClusterIdXOp::create(k.builder(), k.builder().getI32Type()));
+}
+
+void hopper::arriveCluster(KernelBuilder &k) {
+  NVVM::ClusterArriveOp::create(k.builder(), /*aligned=*/UnitAttr());
+}
+
+void hopper::waitCluster(KernelBuilder &k) {
+  NVVM::ClusterWaitOp::create(k.builder(), /*aligned=*/UnitAttr());
+}
+
+Val hopper::sharedOf(KernelBuilder &k, Val shared, Val block) {
+  auto type = LLVM::LLVMPointerType::get(k.builder().getContext(), 7);
+  return k.wrap(NVVM::MapaOp::create(k.builder(), type, shared, block));
+}
+
 void hopper::fenceForAsync(KernelBuilder &k) {
   auto space = NVVM::SharedSpaceAttr::get(k.builder().getContext(),
                                           NVVM::SharedSpace::shared_cta);

@@ -46,6 +46,15 @@ void meet(KernelBuilder &k, Val id, unsigned threads);
 /// Counts this thread at the barrier without waiting.
 void arrive(KernelBuilder &k, Val id, unsigned threads);
 
+/// The block's number within its cluster.
+Val blockInCluster(KernelBuilder &k);
+/// All threads of the cluster that have not ended arrive; the wait makes what
+/// they wrote to shared memory before visible to each other.
+void arriveCluster(KernelBuilder &k);
+void waitCluster(KernelBuilder &k);
+/// The same place in the shared memory of another block of the cluster.
+Val sharedOf(KernelBuilder &k, Val shared, Val block);
+
 /// Makes this thread's writes to shared memory visible to TMA and wgmma.
 void fenceForAsync(KernelBuilder &k);
 /// Makes this thread's global writes visible to the whole card before what

@@ -5,9 +5,11 @@
 // tile of 128, and store what the group makes of the sums. A gated product
 // fetches its two weights into the two halves of B's tile, so that both sums
 // meet in one thread. Which tile width runs, and how many blocks share the
-// contracted axis, follows from the number of rows (kernels::planMatmul);
-// blocks that share a tile leave partial sums in the workspace, and the last
-// one adds them, always in the same order.
+// contracted axis, follows from the number of rows (kernels::planMatmul).
+// Blocks of a cluster that share a tile exchange their sums through shared
+// memory, each of them finishes a slice of the columns; other blocks leave
+// partial sums in the workspace, and the last one adds them. The order of the
+// sums is always the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +42,16 @@ class MatmulTemplate {
 public:
   MatmulTemplate(KernelFunction &f, const WgmmaMatmul &mm)
       : f(f), k(f.k), ix(f.ix()), mm(mm),
-        element(elementType(MatmulOp(mm.products[0]).getLhs())) {}
+        element(elementType(MatmulOp(mm.products[0]).getLhs())) {
+    DictionaryAttr params = f.kernel.getConfig().getParams();
+    programmatic = bool(params.get("programmatic"));
+    auto invariant = params.getAs<DenseI64ArrayAttr>("step_invariant");
+    weightsFirst = programmatic && invariant &&
+                   llvm::all_of(mm.rhs, [&](const MatmulOperand &o) {
+                     return llvm::is_contained(invariant.asArrayRef(),
+                                               int64_t(o.argument));
+                   });
+  }
   void build();
 
 private:
@@ -54,8 +65,15 @@ private:
   Item itemAt(MatmulTile tile, Val number);
 
   void produce(MatmulTile tile);
-  void load(MatmulTile tile, const Item &item, Val stage, Barrier full,
+  Val stageAt(MatmulTile tile, Place place) {
+    return k.at(k.dynamicShared(), place.stage * int64_t(tile.stageBytes()));
+  }
+  void load(const MatmulOperand &operand, unsigned map, const Item &item,
+            Val to, Barrier full, Val first, unsigned extent, unsigned box,
             Val depth);
+  void loadLhs(MatmulTile tile, const Item &item, Place place, Val depth);
+  void loadWeights(MatmulTile tile, const Item &item, Place place, Val depth);
+  std::pair<Val, Place> loadAhead(MatmulTile tile);
   llvm::SmallVector<Val, 4> coordinates(const MatmulOperand &operand,
                                         const Item &item, Val index, Val depth);
 
@@ -64,6 +82,8 @@ private:
                Place &place);
   KernelBuilder::Vals combine(MatmulTile tile, const Item &item, Val consumer,
                               Val sums);
+  llvm::SmallVector<Val> exchangeInCluster(MatmulTile tile, Val consumer,
+                                           Val sums);
   Val addPartials(MatmulTile tile, const Item &item, Val consumer);
   Val partialPointer(MatmulTile tile, const Item &item, Val split,
                      Val consumer);
@@ -74,6 +94,10 @@ private:
   const WgmmaMatmul &mm;
   Type element;
   Val rowTiles, width, splits;
+  bool programmatic;
+  /// No kernel of the program writes the weights: they are fetched before the
+  /// previous kernel has ended.
+  bool weightsFirst;
 };
 
 } // namespace
@@ -167,44 +191,82 @@ MatmulTemplate::coordinates(const MatmulOperand &operand, const Item &item,
   return at;
 }
 
-/// One stage: 64 columns of lhs's tile, and as much of each weight.
-void MatmulTemplate::load(MatmulTile tile, const Item &item, Val stage,
-                          Barrier full, Val depth) {
-  auto loadBoxes = [&](const MatmulOperand &operand, Val map, Val to, Val first,
-                       unsigned extent, unsigned box) {
-    if (operand.major == Major::MN)
-      box = 64;
-    for (unsigned i = 0; i < extent; i += box)
-      loadTile(k, map, k.at(to, int64_t(i) * kTileRowBytes), full,
-               coordinates(operand, item, first + int64_t(i), depth));
-  };
-  loadBoxes(mm.lhs, f.maps[0], stage, item.row0, kMatmulTileRows,
-            kMatmulTileRows);
+/// One stage of an operand: `extent` rows (or columns) of it from `first` on,
+/// 64 deep.
+void MatmulTemplate::load(const MatmulOperand &operand, unsigned map,
+                          const Item &item, Val to, Barrier full, Val first,
+                          unsigned extent, unsigned box, Val depth) {
+  if (operand.major == Major::MN)
+    box = 64;
+  for (unsigned i = 0; i < extent; i += box)
+    loadTile(k, f.maps[map], k.at(to, int64_t(i) * kTileRowBytes), full,
+             coordinates(operand, item, first + int64_t(i), depth));
+}
+
+void MatmulTemplate::loadLhs(MatmulTile tile, const Item &item, Place place,
+                             Val depth) {
+  load(mm.lhs, 0, item, stageAt(tile, place), pipeline(tile).fullBarrier(place),
+       item.row0, kMatmulTileRows, kMatmulTileRows,
+       depth * int64_t(kTileDepth));
+}
+
+void MatmulTemplate::loadWeights(MatmulTile tile, const Item &item, Place place,
+                                 Val depth) {
   unsigned columns = mm.resultColumns(tile.columns);
-  for (auto [i, weight] : llvm::enumerate(mm.rhs))
-    loadBoxes(
-        weight, f.maps[1 + i],
-        k.at(stage, int64_t(kMatmulTileRows + i * columns) * kTileRowBytes),
-        item.column0, columns, mm.boxColumns);
+  for (auto [i, weight] : llvm::enumerate(mm.rhs)) {
+    int64_t row = kMatmulTileRows + i * columns;
+    load(weight, 1 + i, item, k.at(stageAt(tile, place), row * kTileRowBytes),
+         pipeline(tile).fullBarrier(place), item.column0, columns,
+         mm.boxColumns, depth * int64_t(kTileDepth));
+  }
+}
+
+/// Fills the first stages with weights before the previous kernel has ended,
+/// then with the lhs. Returns how many, and where the ring goes on.
+std::pair<Val, Place> MatmulTemplate::loadAhead(MatmulTile tile) {
+  Pipeline pipe = pipeline(tile);
+  Item item = itemAt(tile, k.block());
+  Val stages = k.i32(tile.stages());
+  Val ahead =
+      k.select(k.block() < countItems(tile),
+               k.min(stages, item.endStage - item.firstStage), k.i32(0));
+  k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
+    IndexBuilder::Scope scope(ix);
+    pipe.expect({i, k.i32(0)}, tile.stageBytes());
+    loadWeights(tile, item, {i, k.i32(0)}, item.firstStage + i);
+  });
+  k.waitForPrevious();
+  k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
+    IndexBuilder::Scope scope(ix);
+    loadLhs(tile, item, {i, k.i32(0)}, item.firstStage + i);
+  });
+  Val around = ahead == stages;
+  return {ahead,
+          {k.select(around, k.i32(0), ahead),
+           k.select(around, k.i32(1), k.i32(0))}};
 }
 
 void MatmulTemplate::produce(MatmulTile tile) {
   Pipeline pipe = pipeline(tile);
-  Val memory = k.dynamicShared();
-  k.loop(k.block(), countItems(tile), k.blocks(), pipe.start().values(),
+  Place first = pipe.start();
+  Val ahead;
+  if (weightsFirst)
+    std::tie(ahead, first) = loadAhead(tile);
+  k.loop(k.block(), countItems(tile), k.blocks(), first.values(),
          [&](Val number, ArrayRef<Val> outer) {
            IndexBuilder::Scope scope(ix);
            Item item = itemAt(tile, number);
-           return k.loop(item.firstStage, item.endStage, k.i32(1), outer,
+           Val begin = item.firstStage;
+           if (ahead)
+             begin = k.select(number == k.block(), begin + ahead, begin);
+           return k.loop(begin, item.endStage, k.i32(1), outer,
                          [&](Val depth, ArrayRef<Val> carried) {
+                           IndexBuilder::Scope inner(ix);
                            Place place = pipe.place(carried);
                            pipe.acquire(place);
                            pipe.expect(place, tile.stageBytes());
-                           Val stage =
-                               k.at(memory,
-                                    place.stage * int64_t(tile.stageBytes()));
-                           load(tile, item, stage, pipe.fullBarrier(place),
-                                depth * int64_t(kTileDepth));
+                           loadLhs(tile, item, place, depth);
+                           loadWeights(tile, item, place, depth);
                            Place next = pipe.next(place);
                            return KernelBuilder::Vals{next.stage, next.phase};
                          });
@@ -292,6 +354,48 @@ Val MatmulTemplate::addPartials(MatmulTile tile, const Item &item,
   return packStruct(k, sums);
 }
 
+/// A slice of the columns of each product, of which this block has the whole
+/// sums. A launch has one tile a cluster.
+llvm::SmallVector<Val>
+MatmulTemplate::exchangeInCluster(MatmulTile tile, Val consumer, Val sums) {
+  // The stages are no longer needed, once both consumers are done with them.
+  meet(k, k.i32(kMatmulConsumers + 1), kMatmulConsumers * kWarpgroup);
+  llvm::SmallVector<Val> registers = unpackStruct(k, sums);
+  Val mine = k.at(k.dynamicShared(),
+                  consumer * int64_t(tile.registers() * kWarpgroup * 4) +
+                      (threadInGroup(k) << 4));
+  for (unsigned i = 0; i < registers.size(); i += 4)
+    k.store(k.vector(ArrayRef(registers).slice(i, 4)),
+            k.at(mine, i / 4 * kVectorBytes), k.i32(0), {16, false});
+  arriveCluster(k);
+  waitCluster(k);
+  unsigned blocks = mm.clusterBlocks(), products = mm.products.size();
+  unsigned perProduct = tile.registers() / products;
+  unsigned perSlice = perProduct / blocks;
+  Val slice = blockInCluster(k) * (int64_t(perSlice) / 4 * kVectorBytes);
+  Type vector = VectorType::get({4}, k.builder().getF32Type());
+  llvm::SmallVector<Val> vectors;
+  for (unsigned block = 0; block < blocks; ++block) {
+    Val from = k.at(sharedOf(k, mine, k.i32(block)), slice);
+    unsigned at = 0;
+    for (unsigned product = 0; product < products; ++product)
+      for (unsigned i = 0; i < perSlice; i += 4, ++at) {
+        int64_t offset = (product * perProduct + i) / 4 * kVectorBytes;
+        Val part = k.load(k.at(from, offset), k.i32(0), vector, {16, false});
+        if (block == 0)
+          vectors.push_back(part);
+        else
+          vectors[at] = vectors[at] + part;
+      }
+  }
+  arriveCluster(k);
+  llvm::SmallVector<Val> result;
+  for (Val v : vectors)
+    for (unsigned lane = 0; lane < 4; ++lane)
+      result.push_back(k.extract(v, lane));
+  return result;
+}
+
 /// The whole sums, and whether this warp group has them: the last one of a
 /// tile's parts to arrive does.
 KernelBuilder::Vals MatmulTemplate::combine(MatmulTile tile, const Item &item,
@@ -307,13 +411,10 @@ KernelBuilder::Vals MatmulTemplate::combine(MatmulTile tile, const Item &item,
     Val split = (item.firstStage * splits + (depth - 1)) / depth;
     Val to = partialPointer(tile, item, split, consumer);
     llvm::SmallVector<Val> registers = unpackStruct(k, sums);
-    for (unsigned i = 0; i < registers.size(); i += 4) {
-      Val part = k.splat(registers[i], 4);
-      for (unsigned lane = 1; lane < 4; ++lane)
-        part = k.insert(registers[i + lane], part, lane);
-      k.store(part, k.at(to, i / 4 * kVectorBytes), k.i32(0), {16, false});
-    }
-    fenceDevice(k);
+    for (unsigned i = 0; i < registers.size(); i += 4)
+      k.store(k.vector(ArrayRef(registers).slice(i, 4)),
+              k.at(to, i / 4 * kVectorBytes), k.i32(0), {16, false});
+    // The counting thread's release covers what the others wrote.
     meet(k, barrier, kWarpgroup);
     Val counter =
         k.at(f.counters,
@@ -332,7 +433,6 @@ KernelBuilder::Vals MatmulTemplate::combine(MatmulTile tile, const Item &item,
     KernelBuilder::Vals all = k.choose(
         last,
         [&]() -> KernelBuilder::Vals {
-          fenceDevice(k);
           return {addPartials(tile, item, consumer)};
         },
         [&]() -> KernelBuilder::Vals { return {sums}; });
@@ -349,17 +449,28 @@ void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
                      consumer * int64_t(2 * kStagingBytes));
   TileEpilogue epilogue(f, space, staging, consumer + 1);
   unsigned columns = mm.resultColumns(tile.columns);
+  bool whole = mm.n % columns == 0;
+  unsigned cluster = mm.clusterBlocks();
   k.loop(k.block(), countItems(tile), k.blocks(), pipe.start().values(),
          [&](Val number, ArrayRef<Val> carried) {
            IndexBuilder::Scope scope(ix);
            Item item = itemAt(tile, number);
            Place place = pipe.place(carried);
            Val sums = multiply(tile, pipe, item, consumer, place);
+           Val firstRow = item.row0 + consumer * int64_t(kWgmmaRows);
+           if (cluster > 1) {
+             unsigned slice = columns / cluster;
+             epilogue.store(exchangeInCluster(tile, consumer, sums), slice,
+                            whole, item.batch, firstRow,
+                            item.column0 + blockInCluster(k) * int64_t(slice));
+             // Others may still be reading this block's sums.
+             waitCluster(k);
+             return KernelBuilder::Vals{place.stage, place.phase};
+           }
            KernelBuilder::Vals all = combine(tile, item, consumer, sums);
-           Val row0 = item.row0 + consumer * int64_t(kWgmmaRows);
            auto store = [&] {
-             epilogue.store(unpackStruct(k, all[0]), columns, item.batch, row0,
-                            item.column0);
+             epilogue.store(unpackStruct(k, all[0]), columns, whole, item.batch,
+                            firstRow, item.column0);
            };
            if (mm.splits(tile.columns))
              k.when(all[1], store);
@@ -380,20 +491,27 @@ void MatmulTemplate::start() {
     for (Val map : f.maps)
       prefetchMap(k, map);
   });
-  if (f.kernel.getConfig().getParams().get("programmatic")) {
+  if (programmatic)
     k.releaseNext();
+  if (programmatic && !weightsFirst)
     k.waitForPrevious();
-  }
   k.barrier();
 }
 
 void MatmulTemplate::build() {
   f.target->aligned = true;
+  f.target->approximate =
+      llvm::all_of(f.kernel.getYield().getValues(), [](Value result) {
+        Type type = elementType(result);
+        return type.isBF16() || type.isF16();
+      });
   chooseSchedule();
   start();
   splitRoles(
       k, RoleRegisters(), [&] { eachWidth([&](MatmulTile t) { produce(t); }); },
       [&](Val consumer) {
+        if (weightsFirst)
+          k.waitForPrevious();
         eachWidth([&](MatmulTile t) { consume(t, consumer); });
       });
 }
