@@ -98,6 +98,7 @@ static std::optional<CardLaunch> wgmma(KernelOp kernel) {
   launch.stages.back().maps = mm->maps();
   launch.workspaceBytes = SymExpr(mm->workspaceBytes());
   launch.counterBytes = mm->counterBytes();
+  launch.spillAllowance = 64;
   return launch;
 }
 

@@ -111,37 +111,32 @@ kernels::planMatmul(const MatmulProblem &problem, int64_t minRows,
   auto how = [&](int64_t tiles) {
     return open && tiles == kMostRowTiles ? Splitting::None : splitting;
   };
-  // The two widths that together lose least against the best of all, one where
-  // it is as good.
-  auto loss = [&](unsigned a, unsigned b) {
-    double sum = a == b ? 0 : 1e-3;
-    for (int64_t tiles = first; tiles <= last; ++tiles) {
-      double all = 1e300;
-      for (unsigned columns : widths)
-        all = std::min(all,
-                       bestOfWidth(problem, tiles, columns, how(tiles)).second);
-      sum += std::min(bestOfWidth(problem, tiles, a, how(tiles)).second,
-                      bestOfWidth(problem, tiles, b, how(tiles)).second) /
-                 all -
-             1;
+  auto best = [&](int64_t tiles, llvm::ArrayRef<unsigned> among) {
+    auto result = bestOfWidth(problem, tiles, among[0], how(tiles));
+    for (unsigned columns : among.drop_front()) {
+      auto other = bestOfWidth(problem, tiles, columns, how(tiles));
+      if (other.second < result.second)
+        result = other;
     }
-    return sum;
+    return result;
   };
-  std::pair<unsigned, unsigned> chosen{widths.front(), widths.front()};
-  double least = 1e300;
-  for (size_t i = 0; i < widths.size(); ++i)
-    for (size_t j = i; j < widths.size(); ++j)
-      if (double l = loss(widths[i], widths[j]); l < least) {
-        least = l;
-        chosen = {widths[i], widths[j]};
-      }
+  // Each width is code of its own: those that gain less than 1 % go, the
+  // narrowest first.
+  llvm::SmallVector<unsigned> kept(widths.begin(), widths.end());
+  for (unsigned columns : llvm::reverse(widths)) {
+    llvm::SmallVector<unsigned> others(kept);
+    llvm::erase(others, columns);
+    bool needed = others.empty();
+    for (int64_t tiles = first; tiles <= last && !needed; ++tiles)
+      needed = best(tiles, others).second > 1.01 * best(tiles, kept).second;
+    if (!needed)
+      kept = others;
+  }
   std::vector<MatmulPlanEntry> plan;
   for (int64_t tiles = first; tiles <= last; ++tiles) {
-    auto a = bestOfWidth(problem, tiles, chosen.first, how(tiles));
-    auto b = bestOfWidth(problem, tiles, chosen.second, how(tiles));
-    MatmulSchedule best = b.second < a.second ? b.first : a.first;
-    if (plan.empty() || !(plan.back().schedule == best))
-      plan.push_back({plan.empty() ? 1 : tiles, best});
+    MatmulSchedule schedule = best(tiles, kept).first;
+    if (plan.empty() || !(plan.back().schedule == schedule))
+      plan.push_back({plan.empty() ? 1 : tiles, schedule});
   }
   return plan;
 }

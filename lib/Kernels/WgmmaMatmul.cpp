@@ -24,8 +24,8 @@ unsigned MatmulTile::stages() const {
 // The launch
 //===----------------------------------------------------------------------===//
 
-llvm::SmallVector<unsigned, 2> WgmmaMatmul::widths() const {
-  llvm::SmallVector<unsigned, 2> result;
+llvm::SmallVector<unsigned, 4> WgmmaMatmul::widths() const {
+  llvm::SmallVector<unsigned, 4> result;
   for (const MatmulPlanEntry &entry : plan)
     if (!llvm::is_contained(result, entry.schedule.columns))
       result.push_back(entry.schedule.columns);

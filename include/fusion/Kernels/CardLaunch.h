@@ -127,6 +127,9 @@ struct CardLaunch {
   std::vector<artifact::CardStage> stages;
   SymExpr workspaceBytes = 0;
   unsigned counterBytes = 0;
+  /// Bytes of spilled registers that the template can bear: scalars of its
+  /// outer loops, not what its inner loop works on.
+  unsigned spillAllowance = 0;
 
   unsigned vector = 1; ///< elements that a thread handles at once
   /// Blocks that a multiprocessor has to have registers for; 0: any number.

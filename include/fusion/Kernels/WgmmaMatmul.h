@@ -65,8 +65,8 @@ double matmulTime(const MatmulProblem &problem, int64_t rowTiles,
                   const MatmulSchedule &schedule);
 
 /// The schedule of each number of row tiles: entry i is for [first, next
-/// entry's first). At most two tile widths occur. Parts are clustered where
-/// there is one schedule only, since a launch has one size of clusters.
+/// entry's first). Parts are clustered where all launches have equally many row
+/// tiles, since a launch has one size of clusters.
 struct MatmulPlanEntry {
   int64_t firstRowTiles = 1;
   MatmulSchedule schedule;
@@ -103,7 +103,7 @@ struct WgmmaMatmul {
   int64_t rowTiles = 0; ///< where all launches have equally many; else 0
 
   /// Tile widths in use, widest first.
-  llvm::SmallVector<unsigned, 2> widths() const;
+  llvm::SmallVector<unsigned, 4> widths() const;
   bool splits(unsigned columns) const; ///< whether a plan entry splits K
   /// Blocks that share a tile through shared memory; 1: none.
   unsigned clusterBlocks() const {

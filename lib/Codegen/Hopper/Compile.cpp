@@ -60,16 +60,17 @@ LogicalResult Compiler::translate(KernelOp op, HopperKernel &kernel) {
 }
 
 void Compiler::assembleAll() {
-  std::vector<std::string> work;
+  std::vector<std::pair<std::string, unsigned>> work;
   for (const HopperKernel &kernel : kernels)
     if (!assembled.count(kernel.ptx)) {
       assembled[kernel.ptx] = {};
-      work.push_back(kernel.ptx);
+      work.push_back({kernel.ptx, kernel.launch.spillAllowance});
     }
   llvm::DefaultThreadPool pool(llvm::hardware_concurrency(options.threads));
-  for (const std::string &ptx : work)
-    pool.async(
-        [this, &ptx, slot = &assembled[ptx]] { *slot = assemble(ptxas, ptx); });
+  for (const auto &item : work)
+    pool.async([this, &item, slot = &assembled[item.first]] {
+      *slot = assemble(ptxas, item.first, item.second);
+    });
   pool.wait();
 }
 

@@ -60,7 +60,8 @@ static unsigned number(llvm::StringRef text, llvm::StringRef pattern) {
   return value;
 }
 
-void hopper::parseReport(const std::string &report, Assembled &result) {
+void hopper::parseReport(const std::string &report, unsigned spillAllowance,
+                         Assembled &result) {
   llvm::SmallVector<llvm::StringRef> lines, groups;
   llvm::StringRef(report).split(lines, '\n');
   auto raise = [](unsigned &value, unsigned found) {
@@ -81,7 +82,8 @@ void hopper::parseReport(const std::string &report, Assembled &result) {
       result.error = ("ptxas: " + line.trim()).str();
   }
   for (const auto &[name, function] : result.functions)
-    if (result.error.empty() && function.spilled())
+    if (result.error.empty() &&
+        std::max(function.spillBytes, function.stackBytes) > spillAllowance)
       result.error = "kernel spills: " + std::to_string(function.spillBytes) +
                      " bytes, stack frame " +
                      std::to_string(function.stackBytes) + " bytes, " +
@@ -104,7 +106,8 @@ struct TempFile {
 };
 } // namespace
 
-Assembled hopper::assemble(const std::string &ptxas, const std::string &ptx) {
+Assembled hopper::assemble(const std::string &ptxas, const std::string &ptx,
+                           unsigned spillAllowance) {
   Assembled result;
   TempFile input("ptx"), output("cubin"), log("log");
   {
@@ -130,7 +133,7 @@ Assembled hopper::assemble(const std::string &ptxas, const std::string &ptx) {
     result.error = "ptxas failed: " + (message.empty() ? report : message);
     return result;
   }
-  parseReport(report, result);
+  parseReport(report, spillAllowance, result);
   std::string bytes = output.read();
   result.cubin.assign(bytes.begin(), bytes.end());
   return result;

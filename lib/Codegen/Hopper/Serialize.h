@@ -40,12 +40,14 @@ struct Assembled {
 std::string findPtxas(const std::string &given);
 
 /// Runs ptxas on PTX that holds the functions of one kernel. Thread-safe.
-/// Spills, a stack frame, and wgmma instructions that ptxas serialised are
-/// errors.
-Assembled assemble(const std::string &ptxas, const std::string &ptx);
+/// Spills or a stack frame beyond `spillAllowance` bytes, and wgmma
+/// instructions that ptxas serialised, are errors.
+Assembled assemble(const std::string &ptxas, const std::string &ptx,
+                   unsigned spillAllowance);
 
 /// Reads ptxas' report into `result`.
-void parseReport(const std::string &report, Assembled &result);
+void parseReport(const std::string &report, unsigned spillAllowance,
+                 Assembled &result);
 
 } // namespace fusion::hopper
 

@@ -119,7 +119,7 @@ void MatmulTemplate::chooseSchedule() {
 }
 
 void MatmulTemplate::eachWidth(llvm::function_ref<void(MatmulTile)> body) {
-  llvm::SmallVector<unsigned, 2> widths = mm.widths();
+  llvm::SmallVector<unsigned, 4> widths = mm.widths();
   if (widths.size() == 1) {
     IndexBuilder::Scope scope(ix);
     return body({widths[0]});

@@ -9,14 +9,12 @@
 
 // CHECK: llvm.func @linear({{.*}}llvm.byval = !llvm.array<128 x i8>{{.*}}nvvm.grid_constant{{.*}}nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 384, 1, 1>
 // CHECK: nvvm.setmaxregister decrease 40
-// CHECK: nvvm.cp.async.bulk.tensor.shared.cluster.global
+// CHECK-COUNT-2: nvvm.cp.async.bulk.tensor.shared.cluster.global
 // CHECK: nvvm.setmaxregister increase 232
 // CHECK: wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16
 
 // PTX-NOT: .local
 // PTX: .reqntid 384, 1, 1
-// PTX: setmaxnreg.dec.sync.aligned.u32 40
-// PTX-COUNT-2: cp.async.bulk.tensor.2d.shared::cluster.global
 // PTX: setmaxnreg.inc.sync.aligned.u32 232
 // The first product of a tile starts afresh, both operands are K-major.
 // PTX: wgmma.fence.sync.aligned

@@ -19,7 +19,7 @@ fusion.kernel @rows config #fusion.config<"matmul", {}> sizes 0
   fusion.yield %0 : tensor<256x256xbf16>
 }
 fusion.kernel @depth config #fusion.config<"matmul", {}> sizes 1
-    (%x: tensor<256x?xbf16, #fusion.shape<[256, 8*d0]>>, %w: tensor<?x256xbf16, #fusion.shape<[8*d0, 256]>>) {
-  %0 = fusion.matmul %x, %w : (tensor<256x?xbf16, #fusion.shape<[256, 8*d0]>>, tensor<?x256xbf16, #fusion.shape<[8*d0, 256]>>) -> tensor<256x256xbf16>
+    (%x: tensor<256x?xbf16, #fusion.shape<[256, d0]>>, %w: tensor<?x256xbf16, #fusion.shape<[d0, 256]>>) {
+  %0 = fusion.matmul %x, %w : (tensor<256x?xbf16, #fusion.shape<[256, d0]>>, tensor<?x256xbf16, #fusion.shape<[d0, 256]>>) -> tensor<256x256xbf16>
   fusion.yield %0 : tensor<256x256xbf16>
 }
