@@ -6,6 +6,9 @@ from frame import Case, Expected, Graph
 SHAPES = [(1, 64, 64), (1, 4096, 512), (1, 511, 257), (2, 256, 192), (3, 130, 66), (7, 1000, 96), (8, 256, 512), (16, 512, 320), (17, 129, 264),
           (64, 640, 256), (65, 256, 256), (127, 130, 72), (128, 256, 128), (200, 384, 513), (256, 512, 256), (300, 1001, 130), (513, 640, 520)]
 
+# Tiles of every width, blocks that share K, tails of each; K and N multiples of 8.
+LARGE = [(128, 1024, 2048), (257, 768, 1024), (700, 1000, 520), (1100, 2048, 520), (2048, 1536, 64)]
+
 
 def product(dtype, m, n, k, transposed=False, epilogue=""):
     g = Graph(dtype, seed=m * 7 + n * 3 + k)
@@ -40,7 +43,22 @@ def gated(dtype, m, n, k):
     return g.case({y: Expected(silu * q, scale=size(a) * (np.abs(q) + 1) + size(b) * np.abs(silu))})
 
 
+def batched(dtype, m, n, k):
+    g = Graph(dtype, seed=m + n + k)
+    a, b = g.input("a", (3, 2, m, k), dims=["batch", 2, "rows", k]), g.input("b", (3, 2, k, n), dims=["batch", 2, k, n])
+    y = g.output(g.node("MatMul", [a, b]))
+    return g.case({y: Expected(g[a] @ g[b], scale=np.abs(g[a]) @ np.abs(g[b]))})
+
+
 def cases(sample):
+    for m, n, k in LARGE[:2] if sample else LARGE:
+        for dtype in ("bf16", "f16"):
+            for transposed in (False, True):
+                yield Case(f"large_{dtype}_{m}x{n}x{k}" + "_t" * transposed, lambda a=(dtype, m, n, k, transposed): product(*a))
+        yield Case(f"large_gated_{m}x{n}x{k}", lambda a=("f16", m, n, k): gated(*a))
+        yield Case(f"large_residual_{m}x{n}x{k}", lambda a=("bf16", m, n, k, False, "bias_residual"): product(*a))
+    for dtype in ("bf16", "f16"):
+        yield Case(f"batched_{dtype}", lambda a=(dtype, 77, 96, 136): batched(*a))
     for i, (m, n, k) in enumerate(SHAPES):
         for j, dtype in enumerate(("bf16", "f16", "f32")):
             if sample and (i + j) % 9:
