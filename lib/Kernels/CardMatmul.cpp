@@ -94,7 +94,7 @@ static std::optional<CardLaunch> wgmma(KernelOp kernel) {
   launch.family = CardLaunch::Family::WgmmaMatmul;
   addStage(launch, kernel, kMatmulThreads, SymExpr(mm->gridBlocks()));
   launch.stages.back().sharedBytes = mm->sharedBytes();
-  launch.stages.back().cluster = mm->clusterBlocks();
+  launch.stages.back().cluster = mm->cluster();
   launch.stages.back().maps = mm->maps();
   launch.workspaceBytes = SymExpr(mm->workspaceBytes());
   launch.counterBytes = mm->counterBytes();

@@ -3,8 +3,9 @@
 // Measured on an H200 (bursts): a stage (64 deep) of a 128 x 256 tile takes
 // 0.63 us, of 128 x 128 0.335 us; what a tile costs beside its stages is about
 // 2 us. Partial sums through the workspace cost 0.7 us for each MB of them,
-// through the shared memory of a cluster about 2 us. Weights stream at about
-// 4.2 TB/s once enough blocks pull.
+// through the shared memory of a cluster about 2 us. Weights stream at
+// about 4.2 TB/s once enough blocks pull. Pairs always fit: larger clusters do
+// not fill the card (32 clusters of 4 took two waves).
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,7 @@ static constexpr unsigned kMostSplits = 16;
 
 static double stageTime(unsigned columns) {
   return columns >= 256   ? 0.63
-         : columns >= 192 ? 0.482
+         : columns >= 192 ? 0.495
          : columns >= 128 ? 0.335
                           : 0.19;
 }
@@ -43,7 +44,7 @@ double kernels::matmulTime(const MatmulProblem &problem, int64_t rowTiles,
   double time =
       std::max(compute, memory) + double(waves) * tileTime(schedule.columns);
   if (schedule.clustered)
-    time += 1.2 + schedule.columns / 128.0;
+    time += 0.5 * schedule.splits + schedule.columns / 128.0;
   else if (schedule.splits > 1)
     time += 0.7e-6 * double(items) * kMatmulTileRows * schedule.columns * 4;
   return time;
@@ -51,17 +52,14 @@ double kernels::matmulTime(const MatmulProblem &problem, int64_t rowTiles,
 
 enum class Splitting { None, Workspace, Cluster };
 
-/// Clusters of so many blocks that the card holds at once, in blocks.
-static unsigned clusteredBlocks(unsigned blocks) {
-  return blocks == 2 ? 132 : blocks == 4 ? 128 : 112;
-}
-
-/// Whether a cluster can share a tile: each block gets whole chunks of columns.
+/// Whether clusters can share tiles of that width: each block gets whole chunks
+/// of columns, there is room for the others' sums, and all clusters fit the
+/// card at once.
 static bool canCluster(const MatmulProblem &problem, unsigned columns,
-                       unsigned splits) {
-  unsigned each = columns / problem.products;
-  return (splits == 2 || splits == 4 || splits == 8) &&
-         each % (16 * splits) == 0;
+                       unsigned splits, int64_t tiles) {
+  constexpr int64_t kFours = 26;
+  return (splits == 2 || (splits == 4 && tiles <= kFours)) && columns <= 192 &&
+         columns / problem.products % (16 * splits) == 0;
 }
 
 /// The best schedule of one tile width.
@@ -80,8 +78,7 @@ bestOfWidth(const MatmulProblem &problem, int64_t rowTiles, unsigned columns,
     // One wave of parts, none of them trifling.
     if (tiles * splits > problem.multiprocessors || depth < 4 * splits)
       break;
-    if (clustered && (!canCluster(problem, columns, splits) ||
-                      tiles * splits > clusteredBlocks(splits)))
+    if (clustered && !canCluster(problem, columns, splits, tiles))
       continue;
     MatmulSchedule split{columns, splits, clustered};
     double time = matmulTime(problem, rowTiles, split);

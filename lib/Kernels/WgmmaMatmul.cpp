@@ -10,14 +10,20 @@ using namespace fusion::kernels;
 
 /// What a block may have, less the barriers.
 static constexpr unsigned kSharedBytes = 232448 - 1024;
-static constexpr unsigned kAllStaging = kMatmulConsumers * 2 * kStagingBytes;
 
 unsigned MatmulTile::stageBytes() const {
   return (kMatmulTileRows + columns) * kTileRowBytes;
 }
 
+unsigned MatmulTile::stagingBytes() const {
+  // A slice of a warp group's accumulators of each other block.
+  unsigned sums = (cluster - 1) * (registers() / cluster) * 128 * 4;
+  return std::max(2 * kStagingBytes, sums);
+}
+
 unsigned MatmulTile::stages() const {
-  return std::min((kSharedBytes - kAllStaging) / stageBytes(), 8u);
+  return std::min(
+      (kSharedBytes - kMatmulConsumers * stagingBytes()) / stageBytes(), 8u);
 }
 
 //===----------------------------------------------------------------------===//
@@ -42,13 +48,21 @@ bool WgmmaMatmul::splits(unsigned columns) const {
 unsigned WgmmaMatmul::stagingOffset() const {
   unsigned bytes = 0;
   for (unsigned columns : widths()) {
-    MatmulTile tile{columns};
-    bytes = std::max(bytes, tile.stages() * tile.stageBytes());
+    MatmulTile t = tile(columns);
+    bytes = std::max(bytes, t.stages() * t.stageBytes());
   }
   return bytes;
 }
+
+unsigned WgmmaMatmul::stagingBytes() const {
+  unsigned bytes = 0;
+  for (unsigned columns : widths())
+    bytes = std::max(bytes, tile(columns).stagingBytes());
+  return bytes;
+}
+
 unsigned WgmmaMatmul::barrierOffset() const {
-  return stagingOffset() + kAllStaging;
+  return stagingOffset() + kMatmulConsumers * stagingBytes();
 }
 unsigned WgmmaMatmul::sharedBytes() const { return barrierOffset() + 256; }
 

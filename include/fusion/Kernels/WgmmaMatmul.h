@@ -28,8 +28,11 @@ constexpr unsigned kCardMultiprocessors = 132;
 /// A tile of results, 128 rows high.
 struct MatmulTile {
   unsigned columns = 256;
+  unsigned cluster = 1; ///< blocks that share the contracted axis
   unsigned stages() const;
   unsigned stageBytes() const;
+  /// Of one consumer.
+  unsigned stagingBytes() const;
   /// Registers of an accumulator.
   unsigned registers() const { return columns / 2; }
 };
@@ -38,7 +41,7 @@ constexpr unsigned kMatmulThreads = 128 * (1 + kMatmulConsumers);
 /// Rows of tiles that follow each other in one column of tiles.
 constexpr unsigned kMatmulRasterRows = 16;
 /// Bytes of a chunk of results on its way out: 64 rows of 64 16-bit values.
-/// Each consumer has two.
+/// Each consumer has two; in a cluster, the other blocks' sums come here.
 constexpr unsigned kStagingBytes = 8192;
 
 /// How a launch with so many rows of tiles is run.
@@ -105,17 +108,19 @@ struct WgmmaMatmul {
   /// Tile widths in use, widest first.
   llvm::SmallVector<unsigned, 4> widths() const;
   bool splits(unsigned columns) const; ///< whether a plan entry splits K
-  /// Blocks that share a tile through shared memory; 1: none.
-  unsigned clusterBlocks() const {
+  /// Blocks that share each tile through shared memory; 1: none.
+  unsigned cluster() const {
     return plan[0].schedule.clustered ? plan[0].schedule.splits : 1;
   }
+  MatmulTile tile(unsigned columns) const { return {columns, cluster()}; }
   /// Columns of the result that a tile of B columns covers.
   unsigned resultColumns(unsigned columns) const {
     return columns / unsigned(products.size());
   }
   unsigned sharedBytes() const;
-  /// Where staging and barriers begin.
+  /// Where staging (a consumer's after the other's) and barriers begin.
   unsigned stagingOffset() const;
+  unsigned stagingBytes() const;
   unsigned barrierOffset() const;
   int64_t workspaceBytes() const;
   unsigned counterBytes() const;

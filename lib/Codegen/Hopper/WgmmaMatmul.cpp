@@ -7,9 +7,9 @@
 // meet in one thread. Which tile width runs, and how many blocks share the
 // contracted axis, follows from the number of rows (kernels::planMatmul).
 // Blocks of a cluster that share a tile exchange their sums through shared
-// memory, each of them finishes a slice of the columns; other blocks leave
-// partial sums in the workspace, and the last one adds them. The order of the
-// sums is always the same.
+// memory, and each of them finishes a slice of the columns; other blocks leave
+// partial sums in the workspace, and the last one adds them. The order of
+// the sums is always the same.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,8 @@
 #include "fusion/Kernels/WgmmaMatmul.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+#include <functional>
 
 using namespace mlir;
 using namespace fusion;
@@ -122,12 +124,12 @@ void MatmulTemplate::eachWidth(llvm::function_ref<void(MatmulTile)> body) {
   llvm::SmallVector<unsigned, 4> widths = mm.widths();
   if (widths.size() == 1) {
     IndexBuilder::Scope scope(ix);
-    return body({widths[0]});
+    return body(mm.tile(widths[0]));
   }
   for (unsigned columns : widths)
     k.when(width == int64_t(columns), [&] {
       IndexBuilder::Scope scope(ix);
-      body({columns});
+      body(mm.tile(columns));
     });
 }
 
@@ -354,46 +356,59 @@ Val MatmulTemplate::addPartials(MatmulTile tile, const Item &item,
   return packStruct(k, sums);
 }
 
-/// A slice of the columns of each product, of which this block has the whole
-/// sums. A launch has one tile a cluster.
+/// Of each product the slice of the columns that this block of the cluster
+/// finishes; the other slices of its sums go to the other blocks. Each block
+/// adds its own first, then those of its predecessors in the ring.
 llvm::SmallVector<Val>
 MatmulTemplate::exchangeInCluster(MatmulTile tile, Val consumer, Val sums) {
-  // The stages are no longer needed, once both consumers are done with them.
-  meet(k, k.i32(kMatmulConsumers + 1), kMatmulConsumers * kWarpgroup);
   llvm::SmallVector<Val> registers = unpackStruct(k, sums);
-  Val mine = k.at(k.dynamicShared(),
-                  consumer * int64_t(tile.registers() * kWarpgroup * 4) +
-                      (threadInGroup(k) << 4));
-  for (unsigned i = 0; i < registers.size(); i += 4)
-    k.store(k.vector(ArrayRef(registers).slice(i, 4)),
-            k.at(mine, i / 4 * kVectorBytes), k.i32(0), {16, false});
-  arriveCluster(k);
-  waitCluster(k);
-  unsigned blocks = mm.clusterBlocks(), products = mm.products.size();
+  unsigned blocks = tile.cluster, products = mm.products.size();
   unsigned perProduct = tile.registers() / products;
   unsigned perSlice = perProduct / blocks;
-  Val slice = blockInCluster(k) * (int64_t(perSlice) / 4 * kVectorBytes);
-  Type vector = VectorType::get({4}, k.builder().getF32Type());
-  llvm::SmallVector<Val> vectors;
-  for (unsigned block = 0; block < blocks; ++block) {
-    Val from = k.at(sharedOf(k, mine, k.i32(block)), slice);
-    unsigned at = 0;
+  auto sliceOf = [&](Val block) {
+    // Registers have no index: a choice among all slices.
+    std::function<Val(unsigned, unsigned, unsigned)> choose =
+        [&](unsigned at, unsigned first, unsigned count) -> Val {
+      if (count == 1)
+        return registers[at + first * perSlice];
+      Val low = choose(at, first, count / 2);
+      Val high = choose(at, first + count / 2, count / 2);
+      return k.select((block & int64_t(count / 2)) == 0, low, high);
+    };
+    llvm::SmallVector<Val> slice;
     for (unsigned product = 0; product < products; ++product)
-      for (unsigned i = 0; i < perSlice; i += 4, ++at) {
-        int64_t offset = (product * perProduct + i) / 4 * kVectorBytes;
-        Val part = k.load(k.at(from, offset), k.i32(0), vector, {16, false});
-        if (block == 0)
-          vectors.push_back(part);
-        else
-          vectors[at] = vectors[at] + part;
-      }
+      for (unsigned i = 0; i < perSlice; ++i)
+        slice.push_back(choose(product * perProduct + i, 0, blocks));
+    return slice;
+  };
+  Val block = blockInCluster(k);
+  Val mine =
+      k.at(k.dynamicShared(mm.stagingOffset()),
+           consumer * int64_t(mm.stagingBytes()) + (threadInGroup(k) << 4));
+  unsigned vectors = products * perSlice / 4;
+  for (unsigned step = 1; step < blocks; ++step) {
+    Val other = (block + int64_t(step)) & int64_t(blocks - 1);
+    llvm::SmallVector<Val> given = sliceOf(other);
+    Val to = sharedOf(k, mine, other);
+    for (unsigned i = 0; i < vectors; ++i)
+      k.store(k.vector(ArrayRef(given).slice(4 * i, 4)),
+              k.at(to, ((step - 1) * vectors + i) * kVectorBytes), k.i32(0),
+              {16, false});
   }
   arriveCluster(k);
-  llvm::SmallVector<Val> result;
-  for (Val v : vectors)
-    for (unsigned lane = 0; lane < 4; ++lane)
-      result.push_back(k.extract(v, lane));
-  return result;
+  waitCluster(k);
+  llvm::SmallVector<Val> kept = sliceOf(block);
+  Type vector = VectorType::get({4}, k.builder().getF32Type());
+  for (unsigned step = 1; step < blocks; ++step)
+    for (unsigned i = 0; i < vectors; ++i) {
+      Val part = k.load(k.at(mine, ((step - 1) * vectors + i) * kVectorBytes),
+                        k.i32(0), vector, {16, false});
+      for (unsigned lane = 0; lane < 4; ++lane)
+        kept[4 * i + lane] = kept[4 * i + lane] + k.extract(part, lane);
+    }
+  // The results are staged where the sums were.
+  meet(k, consumer + 1, kWarpgroup);
+  return kept;
 }
 
 /// The whole sums, and whether this warp group has them: the last one of a
@@ -446,11 +461,10 @@ void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
   Pipeline pipe = pipeline(tile);
   TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
   Val staging = k.at(k.dynamicShared(mm.stagingOffset()),
-                     consumer * int64_t(2 * kStagingBytes));
+                     consumer * int64_t(mm.stagingBytes()));
   TileEpilogue epilogue(f, space, staging, consumer + 1);
   unsigned columns = mm.resultColumns(tile.columns);
   bool whole = mm.n % columns == 0;
-  unsigned cluster = mm.clusterBlocks();
   k.loop(k.block(), countItems(tile), k.blocks(), pipe.start().values(),
          [&](Val number, ArrayRef<Val> carried) {
            IndexBuilder::Scope scope(ix);
@@ -458,13 +472,11 @@ void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
            Place place = pipe.place(carried);
            Val sums = multiply(tile, pipe, item, consumer, place);
            Val firstRow = item.row0 + consumer * int64_t(kWgmmaRows);
-           if (cluster > 1) {
-             unsigned slice = columns / cluster;
+           if (tile.cluster > 1) {
+             unsigned slice = columns / tile.cluster;
              epilogue.store(exchangeInCluster(tile, consumer, sums), slice,
                             whole, item.batch, firstRow,
                             item.column0 + blockInCluster(k) * int64_t(slice));
-             // Others may still be reading this block's sums.
-             waitCluster(k);
              return KernelBuilder::Vals{place.stage, place.phase};
            }
            KernelBuilder::Vals all = combine(tile, item, consumer, sums);
@@ -485,6 +497,9 @@ void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
 //===----------------------------------------------------------------------===//
 
 void MatmulTemplate::start() {
+  // Before a block writes into the other's memory, that one has to be there.
+  if (mm.cluster() > 1)
+    arriveCluster(k);
   k.when(k.thread() == 0, [&] {
     eachWidth([&](MatmulTile t) { pipeline(t).init(1, kMatmulConsumers); });
     fenceBarrierInit(k);
@@ -496,6 +511,8 @@ void MatmulTemplate::start() {
   if (programmatic && !weightsFirst)
     k.waitForPrevious();
   k.barrier();
+  if (mm.cluster() > 1)
+    waitCluster(k);
 }
 
 void MatmulTemplate::build() {

@@ -53,7 +53,8 @@ TEST(MatmulPlan, SmallGridsFillTheCard) {
     EXPECT_LE(work, kCardMultiprocessors) << m << ' ' << n;
     EXPECT_GE(work, kCardMultiprocessors * 9 / 10) << m << ' ' << n;
   }
-  EXPECT_GT(scheduleFor(128, 4096, 4096).splits, 1u);
+  EXPECT_GE(scheduleFor(128, 4096, 14336).splits, 2u);
+  EXPECT_EQ(scheduleFor(256, 4096, 4096).splits, 2u);
   EXPECT_EQ(scheduleFor(512, 4096, 4096).splits, 1u);
 }
 
@@ -114,11 +115,16 @@ TEST(MatmulPlan, RangesLoseLittle) {
 
 TEST(MatmulPlan, StagesFitSharedMemory) {
   for (unsigned columns : kWidths) {
-    MatmulTile tile{columns};
-    EXPECT_GE(tile.stages(), 4u);
-    EXPECT_EQ(tile.stageBytes() % kTileAlignment, 0u);
-    EXPECT_LE(tile.stages() * tile.stageBytes() +
-                  kMatmulConsumers * 2 * kStagingBytes + 1024,
-              232448u);
+    for (unsigned cluster : {1u, 2u, 4u}) {
+      if (cluster > 1 && columns > 192)
+        continue;
+      MatmulTile tile{columns, cluster};
+      EXPECT_GE(tile.stages(), cluster == 4 ? 3u : 4u);
+      EXPECT_EQ(tile.stageBytes() % kTileAlignment, 0u);
+      EXPECT_EQ(tile.stagingBytes() % kTileAlignment, 0u);
+      EXPECT_LE(tile.stages() * tile.stageBytes() +
+                    kMatmulConsumers * tile.stagingBytes() + 1024,
+                232448u);
+    }
   }
 }
