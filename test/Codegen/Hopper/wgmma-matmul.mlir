@@ -25,7 +25,7 @@
 // PTX: wgmma.wait_group.sync.aligned 1
 // PTX: mbarrier.arrive
 // PTX: wgmma.wait_group.sync.aligned 0
-// PTX: ld.global.nc.b32
+// PTX: ld.global.nc.{{b32|v2.b16}}
 // PTX: stmatrix.sync.aligned.m8n8.x4.shared.b16
 // PTX: ld.shared.v4
 // PTX: st.global.v4
