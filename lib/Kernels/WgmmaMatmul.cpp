@@ -131,7 +131,7 @@ std::vector<artifact::TensorMap> WgmmaMatmul::maps() const {
     map.swizzle = 128;
     return map;
   };
-  std::vector<artifact::TensorMap> result{make(lhs, m, kMatmulTileRows)};
+  std::vector<artifact::TensorMap> result{make(lhs, m, boxRows)};
   for (const MatmulOperand &o : rhs)
     result.push_back(make(o, n, boxColumns));
   return result;
@@ -299,6 +299,8 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
             : llvm::SmallVector<unsigned>{256, 192, 128};
   mm.plan = planMatmul(problem, minRows, maxRows, widths,
                        /*maySplit=*/mm.batch.isConstant());
+  if (mm.lhs.major == Major::K)
+    mm.boxRows = unsigned(std::clamp<int64_t>(maxRows, 1, kMatmulTileRows));
   int64_t fewest =
       llvm::divideCeil(std::max<int64_t>(minRows, 1), kMatmulTileRows);
   if (maxRows <= fewest * kMatmulTileRows)

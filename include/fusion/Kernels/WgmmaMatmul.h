@@ -100,8 +100,10 @@ struct WgmmaMatmul {
   int64_t n = 0, k = 0;
   MatmulOperand lhs;
   llvm::SmallVector<MatmulOperand, 2> rhs;
-  /// Columns of B that one box of a tensor map holds.
-  unsigned boxColumns = 64;
+  /// Rows of lhs and columns of B that one box of a tensor map holds. The lhs's
+  /// box ends with the most rows that there are: boxes that lie outside their
+  /// tensor are slow, and what a tile's further rows hold does not matter.
+  unsigned boxRows = kMatmulTileRows, boxColumns = 64;
   std::vector<MatmulPlanEntry> plan;
   int64_t rowTiles = 0; ///< where all launches have equally many; else 0
 

@@ -70,6 +70,10 @@ private:
   Val stageAt(MatmulTile tile, Place place) {
     return k.at(k.dynamicShared(), place.stage * int64_t(tile.stageBytes()));
   }
+  /// Of a stage, by the copies.
+  unsigned filledBytes(MatmulTile tile) {
+    return (mm.boxRows + tile.columns) * kTileRowBytes;
+  }
   void load(const MatmulOperand &operand, unsigned map, const Item &item,
             Val to, Barrier full, Val first, unsigned extent, unsigned box,
             Val depth);
@@ -208,8 +212,7 @@ void MatmulTemplate::load(const MatmulOperand &operand, unsigned map,
 void MatmulTemplate::loadLhs(MatmulTile tile, const Item &item, Place place,
                              Val depth) {
   load(mm.lhs, 0, item, stageAt(tile, place), pipeline(tile).fullBarrier(place),
-       item.row0, kMatmulTileRows, kMatmulTileRows,
-       depth * int64_t(kTileDepth));
+       item.row0, mm.boxRows, mm.boxRows, depth * int64_t(kTileDepth));
 }
 
 void MatmulTemplate::loadWeights(MatmulTile tile, const Item &item, Place place,
@@ -234,7 +237,7 @@ std::pair<Val, Place> MatmulTemplate::loadAhead(MatmulTile tile) {
                k.min(stages, item.endStage - item.firstStage), k.i32(0));
   k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
     IndexBuilder::Scope scope(ix);
-    pipe.expect({i, k.i32(0)}, tile.stageBytes());
+    pipe.expect({i, k.i32(0)}, filledBytes(tile));
     loadWeights(tile, item, {i, k.i32(0)}, item.firstStage + i);
   });
   k.waitForPrevious();
@@ -266,7 +269,7 @@ void MatmulTemplate::produce(MatmulTile tile) {
                            IndexBuilder::Scope inner(ix);
                            Place place = pipe.place(carried);
                            pipe.acquire(place);
-                           pipe.expect(place, tile.stageBytes());
+                           pipe.expect(place, filledBytes(tile));
                            loadLhs(tile, item, place, depth);
                            loadWeights(tile, item, place, depth);
                            Place next = pipe.next(place);
