@@ -2,6 +2,8 @@
 
 #include "CardFamilies.h"
 
+#include "fusion/Kernels/SkinnyShape.h"
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::kernels;
@@ -57,5 +59,12 @@ std::vector<CardLaunch> kernels::getCardLaunches(KernelOp kernel) {
   else if (family == "attention")
     addAttentions(kernel, launches);
   addPulled(kernel, launches);
+  // The kernels of a chain have one footprint: blocks of the next kernel take
+  // the places of those that end, evenly, and no multiprocessor has to change
+  // what it gives to shared memory in between.
+  if (kernel.getConfig().getParams().get("programmatic"))
+    for (CardLaunch &launch : launches)
+      for (artifact::CardStage &stage : launch.stages)
+        stage.sharedBytes = std::max(stage.sharedBytes, kChainSharedBytes);
   return launches;
 }

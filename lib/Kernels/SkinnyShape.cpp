@@ -194,8 +194,6 @@ std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
                      return w.argument && w.offset % perPiece == 0 &&
                             elementType(w.argument) == element;
                    });
-  if (kernel.getConfig().getParams().get("programmatic"))
-    shape.blocksTogether = 1;
   split(shape, registerPieces);
   if (shape.sharedBytes() > kMostSharedBytes)
     return refuse("lhs does not fit in shared memory");
@@ -274,9 +272,6 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
     launch.registerPieces = pieces;
     addStage(launch, kernel, kChainThreads, int64_t(shape->blocks()));
     launch.stages[0].sharedBytes = shape->sharedBytes();
-    if (kernel.getConfig().getParams().get("programmatic"))
-      launch.stages[0].sharedBytes =
-          std::max(launch.stages[0].sharedBytes, kChainSharedBytes);
     launches.push_back(std::move(launch));
   }
   if (!launches.empty())

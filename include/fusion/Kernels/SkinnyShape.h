@@ -22,9 +22,10 @@ namespace fusion::kernels {
 
 /// Streaming multiprocessors of an H100 or H200 (SXM).
 constexpr unsigned kMultiprocessors = 132;
-/// Of the kernels of a chain: blocks that share a multiprocessor (one of a
-/// kernel, one of the next, which loads its first weights), threads of a block,
-/// and the shared memory that makes it so many and no more.
+/// Of the kernels of a chain: blocks that share a multiprocessor (their
+/// registers fill it, so that a block of the next kernel starts where one
+/// ends), threads of a block, and the shared memory that makes it so many and
+/// no more.
 constexpr unsigned kChainBlocks = 2, kChainThreads = 256;
 constexpr unsigned kChainSharedBytes = 96 * 1024;
 constexpr unsigned kMostSharedBytes = 200 * 1024;
@@ -66,10 +67,7 @@ struct SkinnyShape {
   unsigned pieces = 1, turns = 1, rowsAtOnce = 1;
   /// Columns of lhs are kept in shared memory, not in registers.
   bool sharedLhs = false;
-  /// Blocks that a multiprocessor has of this kernel: in a chain one, so that
-  /// there is room for one of the next.
-  unsigned blocksTogether = kChainBlocks;
-  unsigned blocks() const { return kMultiprocessors * blocksTogether; }
+  unsigned blocks() const { return kMultiprocessors * kChainBlocks; }
   /// Rows of a block, at most.
   int64_t rowsPerBlock() const { return (rows + blocks() - 1) / blocks(); }
   /// Partial sums of one product's row.

@@ -392,16 +392,16 @@ static constexpr const char *kZeroUnlessActive =
     "mov.b32 $2, 0; mov.b32 $3, 0; @p ";
 
 KernelBuilder::Vals KernelBuilder::loadStreamed(Val address, Val active,
-                                                bool invariant) {
+                                                bool piecewise) {
   // The policy of createpolicy.fractional.L2::evict_first for all lines.
   constexpr int64_t kEvictFirst = 0x12F0000000000000;
   Val flag = wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
   return callAssembly(*this, b.getI32Type(),
                       {Value(address), Value(flag), Value(i64(kEvictFirst))},
-                      kZeroUnlessActive + Twine("ld.global") +
-                          (invariant ? ".nc" : "") +
-                          ".L1::no_allocate.L2::cache_hint.v4.b32 {$0, $1, $2, "
-                          "$3}, [$4], $6; }",
+                      kZeroUnlessActive +
+                          Twine("ld.global.L1::no_allocate.L2::cache_hint") +
+                          (piecewise ? ".L2::256B" : "") +
+                          ".v4.b32 {$0, $1, $2, $3}, [$4], $6; }",
                       "=&r,=&r,=&r,=&r,l,r,l", /*hasSideEffects=*/true);
 }
 

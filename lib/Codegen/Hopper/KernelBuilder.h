@@ -120,9 +120,10 @@ public:
   Val load(Val pointer, Val offset, mlir::Type type, Access access);
   void store(Val value, Val pointer, Val offset, Access access);
   /// 16 bytes at a global address as four i32, zeros where not `active`. They
-  /// leave the caches first. `invariant`: nobody writes them meanwhile. Such
-  /// loads keep their order.
-  Vals loadStreamed(Val address, Val active, bool invariant);
+  /// leave the caches first. Such loads keep their order, and stay before a
+  /// wait for the previous kernel. `piecewise`: the bytes behind them are read
+  /// next, by this warp.
+  Vals loadStreamed(Val address, Val active, bool piecewise = false);
   /// The same for memory that nobody writes and that is read again soon.
   Vals loadKept(Val address, Val active);
   /// mma.m16n8k16 of bf16 or fp16: fragments of A (4 words) and B (2), sums

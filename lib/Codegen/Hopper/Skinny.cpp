@@ -112,7 +112,7 @@ bool SkinnyTemplate::isInvariant(unsigned argument) const {
 void SkinnyTemplate::placeBlock() {
   constexpr unsigned kMulti = kernels::kMultiprocessors;
   Val block = k.block();
-  Val place = (block % kMulti) * int64_t(shape.blocksTogether) +
+  Val place = (block % kMulti) * int64_t(kernels::kChainBlocks) +
               block / int64_t(kMulti);
   firstRow = place * shape.rows / int64_t(shape.blocks());
   endRow = (place + 1) * shape.rows / int64_t(shape.blocks());
@@ -239,9 +239,6 @@ Vals SkinnyTemplate::loadStep(Val step) {
   Val turn = shape.turns > 1 ? step % int64_t(shape.turns) : k.i32(0);
   Val rows = shape.turns > 1 ? step / int64_t(shape.turns) : step;
   int64_t vectors = shape.k / shape.vector;
-  bool invariant = llvm::all_of(shape.weights, [&](auto &w) {
-    return isInvariant(w.argument.getArgNumber());
-  });
   for (unsigned i = 0; i < shape.rowsAtOnce; ++i) {
     Val row = firstRow +
               (rows * groups + rowGroup) * int64_t(shape.rowsAtOnce) +
@@ -260,8 +257,7 @@ Vals SkinnyTemplate::loadStep(Val step) {
           Val at = (turn * int64_t(shape.pieces) + piece) * threads + position;
           active = active && at < k.i32(vectors);
         }
-        words.append(
-            k.loadStreamed(address + piece * threads * 16, active, invariant));
+        words.append(k.loadStreamed(address + piece * threads * 16, active));
       }
     }
   }

@@ -101,8 +101,8 @@ Vals TilesTemplate::loadWeights(Val step) {
         row = row + 8;
       Val address = bases[gated ? half : 0] + k.toI64(row) * (shape.k * 2) +
                     k.toI64(column) * 2;
-      words.append(
-          k.loadStreamed(address, inside && row < k.i32(shape.n), true));
+      words.append(k.loadStreamed(address, inside && row < k.i32(shape.n),
+                                  /*piecewise=*/true));
     }
   }
   return words;

@@ -11,11 +11,11 @@
 // CHECK: .reqntid 256
 // CHECK: .minnctapersm 2
 // CHECK: griddepcontrol.launch_dependents
-// CHECK-COUNT-16: ld.global.nc.L1::no_allocate.L2::cache_hint.v4.b32
+// CHECK-COUNT-16: ld.global.L1::no_allocate.L2::cache_hint.v4.b32
 // CHECK: griddepcontrol.wait
 // CHECK: ld.global.v4.b32
 // CHECK: rsqrt
-// CHECK-COUNT-16: ld.global.nc.L1::no_allocate.L2::cache_hint.v4.b32
+// CHECK-COUNT-16: ld.global.L1::no_allocate.L2::cache_hint.v4.b32
 // CHECK-NOT: .local
 
 // A weight whose rows do not lie together is pulled element by element.
@@ -23,7 +23,7 @@
 // PULLED: ret
 
 // The kernels of a chain have one footprint.
-// LIST: norm_product 256 0 98304 132
+// LIST: norm_product 256 0 98304 264
 
 fusion.kernel @norm_product config #fusion.config<"matmul", {rows = array<i64: 1, 1>, programmatic, step_invariant = array<i64: 2, 3>}> sizes 0
     (%a: tensor<1x1x4096xbf16>, %b: tensor<1x1x4096xbf16>, %g: tensor<4096xbf16>, %w: tensor<6144x4096xbf16>) {
