@@ -61,10 +61,12 @@ std::vector<CardLaunch> kernels::getCardLaunches(KernelOp kernel) {
   addPulled(kernel, launches);
   // The kernels of a chain have one footprint: blocks of the next kernel take
   // the places of those that end, evenly, and no multiprocessor has to change
-  // what it gives to shared memory in between.
+  // what it gives to shared memory in between. Larger grids need the room.
   if (kernel.getConfig().getParams().get("programmatic"))
     for (CardLaunch &launch : launches)
       for (artifact::CardStage &stage : launch.stages)
-        stage.sharedBytes = std::max(stage.sharedBytes, kChainSharedBytes);
+        if (auto blocks = stage.grid.asConstant();
+            blocks && *blocks <= kMultiprocessors * kChainBlocks)
+          stage.sharedBytes = std::max(stage.sharedBytes, kChainSharedBytes);
   return launches;
 }
