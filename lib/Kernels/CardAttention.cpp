@@ -62,6 +62,7 @@ static std::optional<CardLaunch> simt(KernelOp kernel) {
 
 void kernels::addAttentions(KernelOp kernel,
                             std::vector<CardLaunch> &launches) {
+  addFlashAttentions(kernel, launches);
   if (auto launch = simt(kernel))
     launches.push_back(std::move(*launch));
 }

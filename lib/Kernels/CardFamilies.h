@@ -18,6 +18,8 @@ void addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches);
 /// Products of one row.
 void addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches);
 void addAttentions(KernelOp kernel, std::vector<CardLaunch> &launches);
+/// On tensor cores: 16-bit rows of keys and values.
+void addFlashAttentions(KernelOp kernel, std::vector<CardLaunch> &launches);
 /// Elements pulled one by one: takes every kernel.
 void addPulled(KernelOp kernel, std::vector<CardLaunch> &launches);
 

@@ -1,6 +1,7 @@
 //===- SplitAppends.cpp - The append leaves the attention group -----------===//
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Kernels/CardAttention.h"
 #include "fusion/Plan/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -108,12 +109,21 @@ void splitGroup(GroupOp group, ArrayRef<KvAppendOp> appends) {
 }
 
 struct SplitAppends final : fusion::impl::SplitAppendsBase<SplitAppends> {
+  /// The card's decode attention appends to the caches itself.
+  bool staysWhole(GroupOp group) {
+    auto device =
+        getOperation()->getAttrOfType<StringAttr>(FusionDialect::kDeviceAttr);
+    std::string reason;
+    return device && device.getValue() == "card" &&
+           kernels::getDecodeAttention(*group.getBlock(), reason).has_value();
+  }
+
   void runOnOperation() override {
     SmallVector<GroupOp> groups(getOperation().getOps<GroupOp>());
     for (GroupOp group : groups) {
       SmallVector<KvAppendOp> appends(group.getBlock()->getOps<KvAppendOp>());
       bool attends = !group.getBlock()->getOps<AttentionOp>().empty();
-      if (attends && !appends.empty())
+      if (attends && !appends.empty() && !staysWhole(group))
         splitGroup(group, appends);
     }
   }

@@ -53,6 +53,9 @@ Status fusion::kernelFailure(const Model &model, const Launch &launch,
   case kHostDivisionByZero:
     return Status(StatusCode::InvalidInput,
                   where + ": integer division by zero");
+  case kHostStalled:
+    return Status(StatusCode::Failed,
+                  where + ": its blocks waited in vain for each other");
   default:
     return Status(StatusCode::Failed,
                   where + " failed with status " + std::to_string(code));

@@ -31,6 +31,7 @@ enum HostStatus : int32_t {
   kHostOk = 0,
   kHostIndexOutOfRange = 1, ///< gather/scatter index; the read was clamped
   kHostDivisionByZero = 2,  ///< integer division or remainder
+  kHostStalled = 3,         ///< card: blocks of a launch waited in vain
 };
 
 /// One per worker thread and launch.

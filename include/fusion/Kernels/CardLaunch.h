@@ -118,7 +118,9 @@ struct CardLaunch {
     SimtAttention,
     Skinny,
     SkinnyTiles,
-    WgmmaMatmul
+    WgmmaMatmul,
+    AttentionDecode,
+    AttentionPrefill,
   };
   Family family = Family::Pulled;
 

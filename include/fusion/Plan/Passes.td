@@ -12,6 +12,10 @@ def SplitAppends : Pass<"fusion-split-appends", "::mlir::func::FuncOp"> {
     new rows (K's rotation), form a group of family `append`; the attention
     group reads the appended caches. Every worker of the attention then sees
     complete keys and values.
+
+    In a function for the card (`fusion.device`), groups that its decode kernel
+    takes whole stay: it puts the new rows where they are needed, and saves a
+    launch.
   }];
 }
 

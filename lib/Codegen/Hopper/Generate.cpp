@@ -27,6 +27,10 @@ static void build(KernelFunction &f) {
     return buildWgmmaMatmul(f);
   case CardLaunch::Family::Pulled:
     return buildPulled(f);
+  case CardLaunch::Family::AttentionDecode:
+    return buildAttentionDecode(f);
+  case CardLaunch::Family::AttentionPrefill:
+    return buildAttentionPrefill(f);
   }
 }
 

@@ -131,6 +131,12 @@ Val hopper::operator||(Val a, Val b) {
   return k->wrap(arith::OrIOp::create(k->builder(), Value(a), Value(b)));
 }
 
+Val hopper::operator!(Val a) {
+  KernelBuilder *k = a.builder();
+  return k->wrap(arith::XOrIOp::create(
+      k->builder(), Value(a), Value(k->constant(a.type(), 1))));
+}
+
 //===----------------------------------------------------------------------===//
 // Constants and conversions
 //===----------------------------------------------------------------------===//

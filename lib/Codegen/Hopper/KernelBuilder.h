@@ -59,6 +59,7 @@ Val operator<<(Val a, int64_t bits);
 Val operator>>(Val a, int64_t bits);
 Val operator&&(Val a, Val b);
 Val operator||(Val a, Val b);
+Val operator!(Val a);
 
 /// How a kernel touches global memory.
 struct Access {

@@ -216,7 +216,7 @@ static LLVM::LLVMFuncOp createFunction(ImplicitLocOpBuilder &b,
                   b.getI32IntegerAttr(residentBlocks));
   else if (stage.threads >= 512 ||
            (stage.threads >= 256 && stage.sharedBytes) ||
-           stage.sharedBytes > 116 * 1024)
+           stage.sharedBytes > 100 * 1024)
     func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
                   b.getI32IntegerAttr(1));
   if (stage.cluster > 1)

@@ -107,6 +107,8 @@ void buildSimtAttention(KernelFunction &f);
 void buildSkinny(KernelFunction &f);
 void buildSkinnyTiles(KernelFunction &f);
 void buildWgmmaMatmul(KernelFunction &f);
+void buildAttentionDecode(KernelFunction &f);
+void buildAttentionPrefill(KernelFunction &f);
 
 /// Stores the given results element by element, in this grid's threads.
 void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,
