@@ -6,76 +6,16 @@
 #include "fusion/Artifact/Encoding.h"
 #include "fusion/Artifact/HostABI.h"
 #include "fusion/Support/Hash.h"
+#include "fusion/Support/TemporaryFile.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <sys/stat.h>
-#include <unistd.h>
 
 using namespace fusion;
 using namespace fusion::artifact;
 
 namespace {
-
-/// A file under a temporary name in the folder of its final one. Removed
-/// unless publish() succeeds.
-class TemporaryFile {
-public:
-  explicit TemporaryFile(const std::string &path) : path(path) {
-    name = path + ".XXXXXX";
-    fd = mkstemp(name.data());
-    if (fd < 0)
-      return;
-    mode_t mask = umask(0);
-    umask(mask);
-    (void)fchmod(fd, 0666 & ~mask);
-  }
-  ~TemporaryFile() {
-    if (fd < 0)
-      return;
-    close(fd);
-    if (!published)
-      unlink(name.c_str());
-  }
-  TemporaryFile(const TemporaryFile &) = delete;
-  TemporaryFile &operator=(const TemporaryFile &) = delete;
-
-  bool isOpen() const { return fd >= 0; }
-  Status error(const char *what) const {
-    return Status(StatusCode::InvalidInput, "cannot " + std::string(what) +
-                                                " '" + path +
-                                                "': " + strerror(errno));
-  }
-  Status writeAt(uint64_t offset, const void *data, size_t bytes) {
-    const char *p = static_cast<const char *>(data);
-    while (bytes > 0) {
-      ssize_t n = pwrite(fd, p, bytes, static_cast<off_t>(offset));
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0)
-        return error("write");
-      p += n;
-      offset += static_cast<uint64_t>(n);
-      bytes -= static_cast<size_t>(n);
-    }
-    return {};
-  }
-  Status publish() {
-    if (rename(name.c_str(), path.c_str()) != 0)
-      return error("create");
-    published = true;
-    return {};
-  }
-
-private:
-  std::string path, name;
-  int fd = -1;
-  bool published = false;
-};
 
 /// Everything after the header: collects chunks, hashes and writes them.
 class ChunkedSink : public ByteSink {

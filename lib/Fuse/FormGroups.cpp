@@ -84,6 +84,8 @@ struct FormGroupsPass final : fusion::impl::FormGroupsBase<FormGroupsPass> {
       getOperation().emitError("unknown device '") << device << "'";
       return signalPassFailure();
     }
+    if (!measured.empty() && failed(readProfile()))
+      return signalPassFailure();
     FusionReport own;
     if (!report)
       report = &own;
@@ -102,6 +104,7 @@ struct FormGroupsPass final : fusion::impl::FormGroupsBase<FormGroupsPass> {
   }
 
 private:
+  LogicalResult readProfile();
   void form(func::FuncOp func);
   void reportSite(const SiteDecision &decision, Grouping &grouping);
   void totals(Grouping &grouping, ArrayRef<GroupPlan> plans);
@@ -109,8 +112,21 @@ private:
   const target::DeviceDescription *described = nullptr;
   std::map<std::string, int64_t> sizes;
   FusionReport *report = nullptr;
+  Measured profile;
 };
 } // namespace
+
+LogicalResult FormGroupsPass::readProfile() {
+  auto read = Measured::read(measured);
+  if (!read)
+    return emitError(UnknownLoc::get(&getContext()),
+                     llvm::toString(read.takeError()));
+  profile = std::move(*read);
+  if (profile.knows(getOperation()))
+    return success();
+  return emitError(UnknownLoc::get(&getContext()))
+         << "profile '" << measured << "': it names no node of this model";
+}
 
 /// The cluster that holds the whole site, if one does.
 static std::optional<unsigned> clusterOf(const Site &site,
@@ -137,7 +153,7 @@ void FormGroupsPass::form(func::FuncOp func) {
   std::vector<std::string> switchedOff(disable.begin(), disable.end());
   Disabled disabled(switchedOff);
   CostModel costs(*described, func, sizes);
-  Grouping grouping(func, costs, disabled, fuel);
+  Grouping grouping(func, costs, disabled, fuel, MeasuredBucket(profile, func));
   std::vector<SiteDecision> decisions = decide(grouping, readSites(func));
 
   llvm::DenseMap<unsigned, std::vector<std::string>> sitesOf;
@@ -210,6 +226,7 @@ void FormGroupsPass::reportSite(const SiteDecision &decision,
   bucket.bytesAfter = after.bytes();
   bucket.secondsBefore = before.seconds;
   bucket.secondsAfter = after.seconds;
+  bucket.measuredShare = grouping.getMeasured().share(ops);
   bucket.ridge = costs.getDevice().ridge(after.arithmetic);
   entry.buckets.push_back(std::move(bucket));
   if (!cluster && getContext().getRemarkEngine())
@@ -256,5 +273,6 @@ std::unique_ptr<Pass> fusion::createFormGroups(const FuseOptions &options) {
     pass.disable.push_back(text);
   pass.numerics = options.strict ? "strict" : "default";
   pass.fuel = options.fuel;
+  pass.measured = options.measured;
   return std::make_unique<FormGroupsPass>(pass, options.sizes, options.report);
 }

@@ -13,6 +13,10 @@ static constexpr double margin = 0.1;
 /// Elements that are read at several places are computed at each of them, by
 /// code of its own; no more than so many times.
 static constexpr unsigned mostCopies = 8;
+/// Where both forms are predicted to take the same time within this part, a
+/// profile decides: for one kernel less, when the ops' kernels take this share
+/// of the measured time.
+static constexpr double unclear = 0.1, worthwhileShare = 0.02;
 
 //===----------------------------------------------------------------------===//
 // What is switched off
@@ -58,9 +62,11 @@ static SmallVector<Operation *> collectNodes(func::FuncOp func) {
 }
 
 Grouping::Grouping(func::FuncOp func, CostModel &costs,
-                   const Disabled &disabled, int64_t fuel)
+                   const Disabled &disabled, int64_t fuel,
+                   MeasuredBucket measured)
     : func(func), costs(costs), disabled(disabled), fuel(fuel),
-      nodes(collectNodes(func)), graph(nodes.size()), lists(nodes.size()) {
+      measured(std::move(measured)), nodes(collectNodes(func)),
+      graph(nodes.size()), lists(nodes.size()) {
   for (auto [i, op] : llvm::enumerate(nodes)) {
     places[op] = i;
     lists[i] = {op};
@@ -152,6 +158,14 @@ static SmallVector<unsigned> unique(ArrayRef<unsigned> clusters) {
   return result;
 }
 
+/// The last question of the tree: what the prediction leaves open.
+bool Grouping::measurementTakes(Attempt &attempt,
+                                ArrayRef<Operation *> ops) const {
+  attempt.measuredShare = measured.share(ops);
+  return attempt.measuredShare && *attempt.measuredShare >= worthwhileShare &&
+         attempt.secondsAfter <= attempt.secondsBefore * (1 + unclear);
+}
+
 Attempt Grouping::examine(ArrayRef<unsigned> given, Gate gate) {
   SmallVector<unsigned> clusters = unique(given);
   Attempt attempt;
@@ -176,8 +190,15 @@ Attempt Grouping::examine(ArrayRef<unsigned> given, Gate gate) {
     return refuse("CODE_SIZE", "an operation would be repeated too often");
   if (gate == Gate::IfItPays &&
       attempt.secondsBefore - attempt.secondsAfter <
-          margin * costs.getDevice().launchSeconds.value)
-    return refuse("NOT_PROFITABLE", "the fused kernel is not faster");
+          margin * costs.getDevice().launchSeconds.value &&
+      !measurementTakes(attempt, candidate.ops())) {
+    std::string why = "the fused kernel is not faster";
+    if (attempt.measuredShare)
+      why += llvm::formatv(", measured share {0:f2} %",
+                           *attempt.measuredShare * 100)
+                 .str();
+    return refuse("NOT_PROFITABLE", why);
+  }
   if (fuel == 0)
     return refuse("FUEL", "no fuel left");
   return attempt;
@@ -226,6 +247,10 @@ void Grouping::remark(const Attempt &attempt, StringRef rule,
           << remark::metric(
                  "FusedUs",
                  llvm::formatv("{0:f2}", attempt.secondsAfter * 1e6).str());
+  if (attempt.measuredShare)
+    emitted << remark::metric(
+        "MeasuredShare",
+        llvm::formatv("{0:f2} %", *attempt.measuredShare * 100).str());
 }
 
 void Grouping::explainEdges() {

@@ -10,6 +10,7 @@
 
 #include "ClusterGraph.h"
 #include "CostModel.h"
+#include "Measured.h"
 #include "Sites.h"
 
 #include "llvm/Support/GlobPattern.h"
@@ -35,13 +36,15 @@ private:
 struct Attempt {
   std::optional<Refusal> refusal;
   double secondsBefore = 0, secondsAfter = 0;
+  /// Of the bucket's time in a profile, where it decided.
+  std::optional<double> measuredShare;
   bool ok() const { return !refusal; }
 };
 
 class Grouping {
 public:
   Grouping(mlir::func::FuncOp func, CostModel &costs, const Disabled &disabled,
-           int64_t fuel);
+           int64_t fuel, MeasuredBucket measured = {});
 
   enum class Gate { Always, IfItPays };
   /// Merges clusters. `rule` names the decision in remarks. Merging one
@@ -77,8 +80,11 @@ public:
   CostModel &getCosts() { return costs; }
   Cost clusterCost(unsigned cluster);
   const Disabled &getDisabled() const { return disabled; }
+  const MeasuredBucket &getMeasured() const { return measured; }
 
 private:
+  bool measurementTakes(Attempt &attempt,
+                        llvm::ArrayRef<mlir::Operation *> ops) const;
   bool separates(llvm::ArrayRef<unsigned> clusters) const;
   llvm::SmallVector<mlir::Operation *>
   gather(llvm::ArrayRef<unsigned> clusters) const;
@@ -89,6 +95,7 @@ private:
   CostModel &costs;
   const Disabled &disabled;
   int64_t fuel;
+  MeasuredBucket measured;
   llvm::SmallVector<mlir::Operation *> nodes;
   llvm::DenseMap<mlir::Operation *, unsigned> places;
   ClusterGraph graph;

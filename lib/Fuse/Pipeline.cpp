@@ -31,6 +31,9 @@ struct FusePipelineOptions : PassPipelineOptions<FusePipelineOptions> {
                                llvm::cl::init("default")};
   Option<int64_t> fuel{*this, "fuel", llvm::cl::desc("number of fusions"),
                        llvm::cl::init(-1)};
+  Option<std::string> measured{*this, "measured",
+                               llvm::cl::desc("profile of a run"),
+                               llvm::cl::init("")};
   Option<std::string> explain{*this, "explain",
                               llvm::cl::desc("summary, text or json"),
                               llvm::cl::init("")};
@@ -105,6 +108,7 @@ void fusion::registerFusePasses() {
         form.numerics = given.numerics;
         form.fuel = given.fuel;
         form.explain = given.explain;
+        form.measured = given.measured;
         build(pm, options, createFormGroups(form));
       });
 }

@@ -30,6 +30,8 @@ static void printSite(llvm::json::OStream &json, const SiteReport &site) {
         json.attribute("us_before", b.secondsBefore * 1e6);
         json.attribute("us_after", b.secondsAfter * 1e6);
         json.attribute("ridge", b.ridge);
+        if (b.measuredShare)
+          json.attribute("measured_share", *b.measuredShare);
       });
   });
 }

@@ -99,11 +99,14 @@ static void printSite(const SiteReport &site, raw_ostream &os) {
     if (!b.message.empty())
       os << " (" << b.message << ")";
     os << formatv("; {0}; bytes {1} -> {2}; {3:f2} FLOP/B, ridge {4:f0}: {5} "
-                  "bound; {6} -> {7}\n",
+                  "bound; {6} -> {7}",
                   scaled(b.flops, "FLOP"), scaled(b.bytesBefore, "B"),
                   scaled(b.bytesAfter, "B"), intensity, b.ridge,
                   intensity < b.ridge ? "memory" : "compute",
                   duration(b.secondsBefore), duration(b.secondsAfter));
+    if (b.measuredShare)
+      os << formatv("; measured {0:f2} %", *b.measuredShare * 100);
+    os << "\n";
   }
 }
 

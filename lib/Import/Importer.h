@@ -167,7 +167,6 @@ private:
   void poison(const onnxfile::Node &node);
   mlir::Location locationOf(const onnxfile::Node &node);
   void annotate(mlir::ModuleOp module, mlir::func::FuncOp function);
-  std::string roleOf(const std::string &name, bool isInput) const;
 
   const ImportOptions &options;
   mlir::MLIRContext &context;
@@ -176,6 +175,7 @@ private:
     int32_t elemType;
     SymShape shape;
   };
+  std::string roleOf(const Input &input) const;
   std::vector<Input> inputs;
   std::map<std::string, mlir::Value> values;
   std::map<std::string, SymTensor> syms;

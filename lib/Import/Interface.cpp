@@ -2,71 +2,24 @@
 
 #include "Importer.h"
 
+#include "fusion/Dialect/Fusion/Roles.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::onnxfile;
 
-/// Whether a cache's name says key or value: "past_key_values.3.key",
-/// "past_key_values_key_cache_3", "past_k0", or the dynamo exporter's
-/// "past_key_values_LAYER_0" and "..._1".
-static std::string cacheRole(StringRef name, StringRef prefix,
-                             StringRef rolePrefix) {
-  if (!name.consume_front(prefix))
-    return "";
-  name.consume_front("_key_values");
-  StringRef word = name.rtrim("0123456789").rtrim("._");
-  auto isLast = [&](StringRef what, StringRef letter) {
-    return name.contains(what) || word.ends_with(("_" + letter).str()) ||
-           word.ends_with(("." + letter).str());
-  };
-  if (isLast("value", "v"))
-    return (rolePrefix + "_value").str();
-  if (isLast("key", "k"))
-    return (rolePrefix + "_key").str();
-  if (name.ends_with("_0") || name.ends_with(".0"))
-    return (rolePrefix + "_key").str();
-  if (name.ends_with("_1") || name.ends_with(".1"))
-    return (rolePrefix + "_value").str();
-  return "";
-}
-
-static std::string canonicalRole(StringRef role) {
-  if (role == "ids")
-    return "token_ids";
-  if (role == "mask")
-    return "attention_mask";
-  if (role == "positions")
-    return "position_ids";
-  return role.str();
-}
-
-/// The usual names of exporters; --role overrides.
-std::string Importer::roleOf(const std::string &name, bool isInput) const {
+/// As fusion-assign-roles will decide, from names alone; --role overrides.
+std::string Importer::roleOf(const Input &input) const {
   for (const auto &[role, target] : options.roles)
-    if (target == name)
-      return canonicalRole(role);
-  auto taken = [&](StringRef role) {
-    return llvm::any_of(options.roles, [&](const auto &option) {
-      return canonicalRole(option.first) == role;
-    });
-  };
-  auto unlessTaken = [&](const char *role) -> std::string {
-    return taken(role) ? "" : role;
-  };
-  if (isInput) {
-    if (name == "input_ids" || name == "tokens")
-      return unlessTaken("token_ids");
-    if (name == "attention_mask")
-      return unlessTaken("attention_mask");
-    if (name == "position_ids")
-      return unlessTaken("position_ids");
-    return cacheRole(name, "past", "past");
-  }
-  if (name == "logits")
-    return unlessTaken("logits");
-  return cacheRole(name, "present", "present");
+    if (target == input.name)
+      return canonicalRole(role).str();
+  StringRef role = inputRoleByName(input.name, input.shape.size());
+  bool taken = llvm::any_of(options.roles, [&](const auto &option) {
+    return isSingleRole(role) && canonicalRole(option.first) == role;
+  });
+  return taken ? "" : role.str();
 }
 
 bool Importer::declareInputs(func::FuncOp function) {
@@ -133,8 +86,7 @@ std::optional<SymExpr> Importer::findDim(const std::string &key) {
   for (const auto &[role, place] : roles)
     if (key == role)
       for (const Input &input : inputs)
-        if (roleOf(input.name, true) == place.first &&
-            place.second < input.shape.size())
+        if (roleOf(input) == place.first && place.second < input.shape.size())
           return symbols.resolve(input.shape[place.second]);
   return std::nullopt;
 }
@@ -182,7 +134,7 @@ void Importer::mergeRoles() {
   auto seq = findDim("seq"), past = findDim("past");
   const Input *mask = nullptr;
   for (const Input &input : inputs)
-    if (roleOf(input.name, true) == "attention_mask" && input.shape.size() == 2)
+    if (roleOf(input) == "attention_mask" && input.shape.size() == 2)
       mask = &input;
   if (!mask || !seq)
     return;
@@ -222,19 +174,12 @@ void Importer::annotate(ModuleOp module, func::FuncOp function) {
   for (auto [index, input] : llvm::enumerate(inputs)) {
     function.setArgAttr(index, FusionDialect::kNameAttr,
                         builder.getStringAttr(input.name));
-    if (std::string role = roleOf(input.name, true); !role.empty())
-      function.setArgAttr(index, FusionDialect::kRoleAttr,
-                          builder.getStringAttr(role));
     for (const SymExpr &size : input.shape)
       used.merge(symbols.resolve(size).symbols());
   }
-  for (auto [index, output] : llvm::enumerate(model.graph.outputs)) {
+  for (auto [index, output] : llvm::enumerate(model.graph.outputs))
     function.setResultAttr(index, FusionDialect::kNameAttr,
                            builder.getStringAttr(output.name));
-    if (std::string role = roleOf(output.name, false); !role.empty())
-      function.setResultAttr(index, FusionDialect::kRoleAttr,
-                             builder.getStringAttr(role));
-  }
   module->setAttr(FusionDialect::kFileAttr, builder.getStringAttr(model.path));
   module->setAttr("fusion.graph_name", builder.getStringAttr(model.graph.name));
   auto opset = model.opsets.find("");

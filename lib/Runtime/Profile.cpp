@@ -26,16 +26,18 @@ std::string fusion::chromeTrace(const Profile &profile, const Model &model) {
     const Launch &launch = program.launches[e.launch];
     text += first ? "\n" : ",\n";
     first = false;
-    text += "{\"name\":" + jsonString(model.kernels[launch.kernel].name) +
-            ",\"cat\":" + jsonString(model.kernels[launch.kernel].family) +
-            ",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":" +
-            microseconds(e.beginNs - origin) +
-            ",\"dur\":" + microseconds(e.endNs - e.beginNs) +
-            ",\"args\":{\"run\":" + std::to_string(e.run) +
-            ",\"program\":" + jsonString(program.name) +
-            ",\"launch\":" + std::to_string(e.launch) +
-            ",\"grid\":" + std::to_string(e.grid) +
-            ",\"site\":" + jsonString(launch.site) + "}}";
+    text +=
+        "{\"name\":" + jsonString(model.kernels[launch.kernel].name) +
+        ",\"cat\":" + jsonString(model.kernels[launch.kernel].family) +
+        ",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":" +
+        microseconds(e.beginNs - origin) +
+        ",\"dur\":" + microseconds(e.endNs - e.beginNs) +
+        ",\"args\":{\"run\":" + std::to_string(e.run) +
+        ",\"program\":" + jsonString(program.name) +
+        ",\"launch\":" + std::to_string(e.launch) +
+        ",\"grid\":" + std::to_string(e.grid) + ",\"rows\":" +
+        std::to_string(e.run < profile.rows.size() ? profile.rows[e.run] : 0) +
+        ",\"site\":" + jsonString(launch.site) + "}}";
   }
   return text + "\n],\"displayTimeUnit\":\"ms\"}\n";
 }

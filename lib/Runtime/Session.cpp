@@ -335,6 +335,8 @@ Status Session::run(const RunOptions &options) {
   if (!status)
     return Status(status.code(),
                   "'" + model->path() + "': " + status.message());
+  if (options.profile)
+    options.profile->rows.resize(options.profile->runs, theRows);
   if (!model->model().states.empty())
     theLength += appendedTokens();
   return {};

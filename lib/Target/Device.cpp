@@ -13,38 +13,38 @@ static constexpr Figure stated(double value, const char *source) {
 
 static const char *const sheet = "NVIDIA data sheet";
 
-static DeviceDescription makeH100() {
+/// What the two cards have in common: the processor.
+static DeviceDescription makeHopper(const char *name) {
   DeviceDescription d;
-  d.name = "h100";
+  d.name = name;
   d.target = "sm_90a";
-  d.copyBandwidth = stated(3.35e12 * 0.90, "data sheet, 90 % as on the H200");
-  d.readBandwidth = stated(3.35e12 * 0.95, "data sheet, 95 % as on the H200");
-  d.cacheBandwidth = stated(5.5e12, "published L2 micro-benchmarks");
-  d.cacheBytes = stated(50e6, sheet);
   d.vectorFlops = stated(67e12, sheet);
-  d.tensor16Flops = stated(989e12 * 0.8, "data sheet, 80 % as on the H200");
-  d.tensor8Flops = stated(1979e12 * 0.8, "data sheet, 80 % as on the H200");
-  d.launchSeconds = stated(2.2e-6, "as on the H200");
+  d.tensor8Flops = stated(1979e12 * 0.8, "data sheet, 80 % as for bf16");
   d.multiprocessors = 132;
   d.sharedBytesPerBlock = 227 * 1024;
   return d;
 }
 
+static DeviceDescription makeH100() {
+  DeviceDescription d = makeHopper("h100");
+  d.copyBandwidth = stated(3.35e12 * 0.90, "data sheet, 90 % as on the H200");
+  d.readBandwidth = stated(3.35e12 * 0.95, "data sheet, 95 % as on the H200");
+  d.cacheBandwidth = stated(5.5e12, "published L2 micro-benchmarks");
+  d.cacheBytes = stated(50e6, sheet);
+  d.tensor16Flops = stated(989e12 * 0.8, "data sheet, 80 % as on the H200");
+  d.launchSeconds = stated(2.2e-6, "as on the H200");
+  return d;
+}
+
 static DeviceDescription makeH200() {
-  DeviceDescription d;
-  d.name = "h200";
-  d.target = "sm_90a";
+  DeviceDescription d = makeHopper("h200");
   d.copyBandwidth = measured(4.276e12, "2 GiB device copy on a stream");
   d.readBandwidth = measured(4.551e12, "4 GiB read-only kernel");
   d.cacheBandwidth = stated(6.0e12, "published L2 micro-benchmarks");
   d.cacheBytes = measured(60e6, "device properties");
-  d.vectorFlops = stated(67e12, sheet);
   d.tensor16Flops = measured(785e12, "bf16 8192^3 on random data, burst");
-  d.tensor8Flops = stated(1979e12 * 0.8, "data sheet, 80 % as for bf16");
   d.launchSeconds =
       measured(2.2e-6, "a dependency between kernels of a captured graph");
-  d.multiprocessors = 132;
-  d.sharedBytesPerBlock = 227 * 1024;
   return d;
 }
 

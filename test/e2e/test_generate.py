@@ -79,6 +79,19 @@ class GenerateTest(unittest.TestCase):
                 if code == 1:  # the id, the input, and how many there are
                     self.assertRegex(err, f"{ids.split(',')[-1]}.*input_ids.*64")
 
+    def test_the_unfused_form_gives_the_same_tokens(self):
+        for form in llama.FORMS:
+            with self.subTest(form):
+                tools.compile(self.dir / f"{form}.onnx", self.dir / f"{form}-unfused.fusion", "--kv-cache=state", "--max-context=40", "--disable-fusion=all")
+                self.assertEqual(self.generate(f"{form}-unfused")["tokens"], self.reference)
+
+    def test_the_last_logits_give_the_same_tokens(self):
+        for form in llama.FORMS:
+            with self.subTest(form):
+                tools.compile(self.dir / f"{form}.onnx", self.dir / f"{form}-last.fusion", "--kv-cache=state", "--max-context=40", "--logits=last")
+                self.assertIn("logits [1, 1, 64] f32", tools.must("fusion-run", self.dir / f"{form}-last.fusion", "--info"))
+                self.assertEqual(self.generate(f"{form}-last")["tokens"], self.reference)
+
     def test_a_batch_is_refused(self):
         tools.compile(self.dir / "float.onnx", self.dir / "batch.fusion", "--kv-cache=state", "--max-context=40", "--dim=batch=3")
         code, _, err = tools.call("fusion-run", self.dir / "batch.fusion", "--generate=2", "--prompt-ids=1,2")

@@ -76,6 +76,16 @@ class OutputTest(unittest.TestCase):
         self.assertEqual(self.compile("-o", "-", "--emit=ptx").returncode, 2)
         self.assertEqual(sorted(os.listdir(self.dir)), ["a.fusion", "m.onnx"])
 
+    def test_the_cards_kernels_as_text(self):
+        self.assertIn(b"gpu.module", self.compile("-o", "-", "--emit=kernel", "--target=sm_90a").stdout)
+        self.assertIn(b"nvptx64-nvidia-cuda", self.compile("-o", "-", "--emit=llvm", "--target=sm_90a").stdout)
+        self.assertEqual(self.compile("-o", "-", "--emit=llvm", "--target=sm_90a,host").returncode, 2)
+
+    def test_the_assembler_must_exist(self):
+        r = self.compile("-o", "cubins", "--emit=cubin", "--ptxas=/no/such/ptxas")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(b"/no/such/ptxas", r.stderr)
+
     def test_a_full_standard_output_is_an_error(self):
         with open("/dev/full", "wb") as full:
             r = subprocess.run([str(tools.bin / "fusion-compile"), "m.onnx", "-o", "b.fusion", "--explain"], cwd=self.dir, stdout=full, stderr=subprocess.PIPE)

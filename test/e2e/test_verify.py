@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 
 import small_models
+import tiny_llama
+from fusion.builders import llama
 from fusion.testing import tools
 
 
@@ -46,7 +48,13 @@ class VerifyTest(unittest.TestCase):
         self.assertNotEqual(0, code)
         self.assertIn("holds no unfused form", err)
 
-    def test_no_session_state(self):
-        code, _, err = tools.call("fusion-compile", "m.onnx", "-o", "m.fusion", "--verify", "--kv-cache=state")
-        self.assertEqual(2, code)
-        self.assertIn("--kv-cache=expose", err)
+    def test_the_cache_of_the_session(self):
+        """Both forms append to a cache of their own session; the unfused one reads it through products and softmax."""
+        tiny_llama.write(self.dir / "t.gguf")
+        ids = np.array([[5, 63, 0, 17]])
+        np.save(self.dir / "ids.npy", ids)
+        for form in llama.FORMS:
+            llama.build(self.dir / "t.gguf", self.dir / "m.onnx", form)
+            tools.compile(self.dir / "m.onnx", self.dir / "m.fusion", "--verify", "--kv-cache=state", "--max-context=40")
+            out = tools.must("fusion-run", self.dir / "m.fusion", "--verify", "--input", f"input_ids={self.dir / 'ids.npy'}")
+            self.assertRegex(out, r"verified \d+ values .*: 0 differ")

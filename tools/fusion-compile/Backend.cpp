@@ -20,20 +20,31 @@ static HostOptions makeHostOptions(const Options &options) {
   return host;
 }
 
-ExitCode Driver::emitHostText() {
+static HopperOptions makeHopperOptions(const Options &options) {
+  HopperOptions hopper;
+  hopper.strict = options.strict || options.isUnfused();
+  hopper.ptxas = options.ptxas;
+  return hopper;
+}
+
+ExitCode Driver::emitText() {
   HostOptions host = makeHostOptions(options);
+  HopperOptions hopper = makeHopperOptions(options);
   std::string text;
   if (options.emit == Stage::Llvm) {
-    auto llvmText = emitHostLLVM(*module, host);
-    if (failed(llvmText))
+    auto code = options.card ? emitHopperLLVM(*module, hopper)
+                             : emitHostLLVM(*module, host);
+    if (failed(code))
       return kInputFault;
-    text = std::move(*llvmText);
+    text = std::move(*code);
   } else {
-    auto kernels = generateHostKernels(*module, host);
+    auto kernels = options.card ? generateHopperKernels(*module, hopper)
+                                : generateHostKernels(*module, host);
     if (failed(kernels))
       return kInputFault;
     llvm::raw_string_ostream os(text);
     (*kernels)->print(os);
+    os << "\n";
   }
   auto written =
       writeFile(options.output, [&](raw_ostream &os) { os << text; });
@@ -42,8 +53,7 @@ ExitCode Driver::emitHostText() {
 
 static FailureOr<std::vector<HopperKernel>>
 compileCard(ModuleOp module, const Options &options, bool assemble) {
-  HopperOptions hopper;
-  hopper.strict = options.strict || options.isUnfused();
+  HopperOptions hopper = makeHopperOptions(options);
   hopper.assemble = assemble;
   return compileHopperKernels(module, hopper);
 }

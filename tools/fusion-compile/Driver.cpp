@@ -13,7 +13,6 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Process.h"
 
@@ -57,26 +56,15 @@ bool Driver::runPasses(function_ref<void(OpPassManager &)> build) {
   return succeeded(manager.run(*module));
 }
 
-/// `--role` in the spelling of the roles' attribute: ids is token_ids.
-static std::string spellRole(StringRef role, StringRef name) {
-  StringRef full = llvm::StringSwitch<StringRef>(role)
-                       .Case("ids", "token_ids")
-                       .Case("mask", "attention_mask")
-                       .Case("positions", "position_ids")
-                       .Default(role);
-  return (full + "=" + name).str();
-}
-
 bool Driver::import() {
   auto imported = importOnnx(options.input, options.import, context);
   if (failed(imported))
     return false;
   module = std::move(*imported);
   return runPasses([&](OpPassManager &pm) {
-    // Checks the options' roles, and finds those that Import did not.
     AssignRolesOptions roles;
     for (const auto &[role, name] : options.import.roles)
-      roles.roles.push_back(spellRole(role, name));
+      roles.roles.push_back(role + "=" + name);
     pm.addPass(createAssignRoles(roles));
     if (options.cacheState)
       pm.addPass(createBindDecoderInputs());
@@ -89,14 +77,21 @@ bool Driver::raise() {
       buildRaisePipeline(pm, RaiseOptions());
       pm.addPass(createAssignRoles());
     }
-    if (options.cacheState) {
-      MakeCacheStateOptions state;
-      state.maxContext = options.maxContext;
-      pm.addPass(createMakeCacheState(state));
-    }
+    addSession(pm);
     addComputeType(pm);
     addWeightLayout(pm);
   });
+}
+
+void Driver::addSession(OpPassManager &pm) {
+  if (options.lastLogits)
+    pm.addPass(createLastLogits());
+  if (!options.cacheState)
+    return;
+  pm.addPass(createAppendCaches());
+  MakeCacheStateOptions state;
+  state.maxContext = options.maxContext;
+  pm.addPass(createMakeCacheState(state));
 }
 
 void Driver::addComputeType(OpPassManager &pm) {
@@ -119,6 +114,7 @@ static FuseOptions makeFuseOptions(const Options &options, StringRef target,
   fuse.disabled = options.disabled;
   fuse.strict = options.strict;
   fuse.fuel = options.fuel;
+  fuse.measured = options.measured;
   fuse.report = report;
   return fuse;
 }
@@ -260,7 +256,7 @@ ExitCode Driver::run() {
     return emitCard();
   case Stage::Kernel:
   case Stage::Llvm:
-    return emitHostText();
+    return emitText();
   default:
     return emitArtifact();
   }

@@ -27,7 +27,9 @@ private:
   bool runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   bool import();
   bool raise();
-  /// Of a raised or imported module, with --compute-type.
+  /// Of a raised or imported module: --logits=last and --kv-cache=state.
+  void addSession(mlir::OpPassManager &pm);
+  /// Likewise, with --compute-type.
   void addComputeType(mlir::OpPassManager &pm);
   /// The layout of weights that all targets share.
   void addWeightLayout(mlir::OpPassManager &pm);
@@ -47,8 +49,8 @@ private:
   bool addUnfusedFor(mlir::ModuleOp module, llvm::StringRef target);
   /// One PTX text or cubin a kernel, in a folder.
   ExitCode emitCard();
-  /// Host kernels before or after lowering, as text.
-  ExitCode emitHostText();
+  /// The target's kernels before or after lowering, as text.
+  ExitCode emitText();
   ExitCode emitArtifact();
   ExitCode printModule();
   bool checkDisabledSites();

@@ -2,9 +2,13 @@
 
 #include "Options.h"
 
+#include "fusion/Support/Hash.h"
+
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace fusion::compile;
@@ -34,6 +38,10 @@ struct CommandLine {
   cl::opt<int64_t> maxContext{
       "max-context", cl::init(2048), cl::cat(category),
       cl::desc("tokens that the session's cache holds")};
+  cl::opt<std::string> logits{
+      "logits", cl::init("all"), cl::cat(category),
+      cl::desc("logits to compute: all, or those of each run's last token, "
+               "which is all that --generate reads")};
   cl::list<std::string> role{"role", cl::cat(category),
                              cl::value_desc("ROLE=NAME"),
                              cl::desc("what an input or output means")};
@@ -61,6 +69,14 @@ struct CommandLine {
                                 cl::desc("leave these fusions undone")};
   cl::opt<int64_t> fuel{"fuel", cl::init(-1), cl::cat(category),
                         cl::desc("number of fusions to do at most")};
+  cl::opt<std::string> ptxas{
+      "ptxas", cl::cat(category), cl::value_desc("path"),
+      cl::desc("the assembler for sm_90a (default: on PATH, in "
+               "/usr/local/cuda/bin, or Python's nvidia-cuda-nvcc)")};
+  cl::opt<std::string> measured{
+      "measured", cl::cat(category), cl::value_desc("profile.json"),
+      cl::desc("a profile of a run (fusion-run --profile), which decides where "
+               "the prediction cannot")};
   cl::opt<bool> timing{"timing", cl::cat(category),
                        cl::desc("print the time of each phase")};
   cl::opt<bool> verify{"verify", cl::cat(category),
@@ -114,12 +130,14 @@ bool readStage(const CommandLine &line, Options &options) {
     return usage("unknown --emit '" + line.emit + "'");
   options.emit = *stage;
   // The code of one target alone.
-  bool card = options.emit == Stage::Ptx || options.emit == Stage::Cubin;
-  bool host = options.emit == Stage::Kernel || options.emit == Stage::Llvm;
-  if (card || host) {
-    options.card = card;
-    options.host = host;
+  if (options.emit == Stage::Ptx || options.emit == Stage::Cubin) {
+    options.card = true;
+    options.host = false;
   }
+  bool text = options.emit == Stage::Kernel || options.emit == Stage::Llvm;
+  if (text && options.host && options.card)
+    return usage("--emit=" + line.emit +
+                 " prints one target's kernels, found host and sm_90a");
   return true;
 }
 
@@ -144,9 +162,10 @@ bool readChoices(const CommandLine &line, Options &options) {
                  "', expected expose or state");
   options.cacheState = line.kvCache == "state";
   options.verify = line.verify;
-  if (options.verify && options.cacheState)
-    return usage("--verify needs --kv-cache=expose: the unfused form has no "
-                 "session state");
+  if (line.logits != "all" && line.logits != "last")
+    return usage("unknown --logits '" + line.logits +
+                 "', expected all or last");
+  options.lastLogits = line.logits == "last";
   if (line.maxContext.getNumOccurrences() > 0 && !options.cacheState)
     return usage("--max-context needs --kv-cache=state: a session's own cache");
   if (line.fuel.getNumOccurrences() > 0 && line.fuel < 0)
@@ -164,6 +183,17 @@ bool readChoices(const CommandLine &line, Options &options) {
                  "', expected keep, bf16 or fp16");
   if (line.computeType != "keep")
     options.computeType = line.computeType;
+  return true;
+}
+
+bool readMeasured(const CommandLine &line, Options &options) {
+  if (line.measured.empty())
+    return true;
+  options.measured = line.measured;
+  // A file that cannot be read is the input's fault, which Fuse reports.
+  if (auto buffer = llvm::MemoryBuffer::getFile(options.measured))
+    options.measuredHash =
+        fusion::xxh64((*buffer)->getBufferStart(), (*buffer)->getBufferSize());
   return true;
 }
 
@@ -213,6 +243,7 @@ std::string Options::canonical() const {
     os << " dim:" << dim.key << '=' << dim.lower << ".." << dim.upper;
   if (cacheState)
     os << " kv-cache=state max-context=" << maxContext;
+  os << (lastLogits ? " logits=last" : "");
   os << (strict ? " numerics=strict" : "");
   if (!computeType.empty())
     os << " compute-type=" << computeType;
@@ -220,6 +251,8 @@ std::string Options::canonical() const {
     os << " disable-fusion=" << kind;
   if (fuel >= 0)
     os << " fuel=" << fuel;
+  if (!measured.empty())
+    os << " measured=" << llvm::format_hex(measuredHash, 18);
   return text;
 }
 
@@ -235,9 +268,11 @@ std::optional<Options> fusion::compile::parseOptions(int argc, char **argv) {
   options.disabled.assign(line.disable.begin(), line.disable.end());
   options.fuel = line.fuel;
   options.timing = line.timing;
+  options.ptxas = line.ptxas;
   if (!readTargets(line, options) || !readStage(line, options) ||
       !readExplain(line, options) || !readChoices(line, options) ||
-      !readImport(line, options) || !readOutput(line, options))
+      !readImport(line, options) || !readMeasured(line, options) ||
+      !readOutput(line, options))
     return std::nullopt;
   return options;
 }

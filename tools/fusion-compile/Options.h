@@ -34,6 +34,7 @@ struct Options {
   Stage emit = Stage::Artifact;
   ImportOptions import;
   bool cacheState = false;
+  bool lastLogits = false; ///< compute the logits of the last token alone
   int64_t maxContext = 2048;
   bool strict = false;
   std::string computeType; ///< bf16 or fp16; empty: as in the file
@@ -41,6 +42,9 @@ struct Options {
   std::string expect;
   std::vector<std::string> disabled;
   int64_t fuel = -1;
+  std::string measured;      ///< profile of a run; empty: none
+  std::string ptxas;         ///< its path; empty: searched for
+  uint64_t measuredHash = 0; ///< of its bytes
   bool timing = false;
   bool verify = false; ///< keep the unfused form for fusion-run --verify
 

@@ -2,11 +2,15 @@
 
 #include "Output.h"
 
+#include "fusion/Support/TemporaryFile.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace llvm;
 
+using fusion::Status;
+using fusion::TemporaryFile;
 using fusion::compile::Destination;
 
 Destination::Destination(StringRef text) : isStream(false), path(text) {
@@ -74,20 +78,16 @@ fusion::compile::writeFile(StringRef name,
   Destination destination(name);
   if (destination.isStream)
     return writeStream(name, write);
-  StringRef path = destination.path;
-  auto file = sys::fs::TempFile::create(path + ".%%%%%%.tmp");
-  if (!file)
-    return fault(path, toString(file.takeError()));
-  raw_fd_ostream os(file->FD, /*shouldClose=*/false);
+  std::string text;
+  raw_string_ostream os(text);
   write(os);
-  os.flush();
-  if (os.has_error()) {
-    std::string why = os.error().message();
-    os.clear_error();
-    consumeError(file->discard());
-    return fault(path, why);
-  }
-  if (Error error = file->keep(path))
-    return fault(path, toString(std::move(error)));
-  return success();
+  TemporaryFile file(destination.path);
+  Status status = file.isOpen() ? file.writeAt(0, text.data(), text.size())
+                                : file.error("create");
+  if (status)
+    status = file.publish();
+  if (status)
+    return success();
+  errs() << "fusion-compile: " << status.message() << "\n";
+  return failure();
 }

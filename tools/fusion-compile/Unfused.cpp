@@ -26,6 +26,7 @@ bool Driver::addUnfusedFor(ModuleOp source, StringRef target) {
   fuse.device = target == "card" ? "h200" : "host";
   fuse.disabled = {"all"};
   PassManager manager(&context);
+  addSession(manager);
   addComputeType(manager);
   addWeightLayout(manager);
   buildFusePipeline(manager, fuse);

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/OwningOpRef.h"
 
 namespace fusion {
 
@@ -50,6 +51,13 @@ struct GeneratedKernel {
 /// on whose template fits.
 GeneratedKernel generateHopperKernel(KernelOp kernel, mlir::ModuleOp module,
                                      bool strict, unsigned firstWay = 0);
+
+/// Every `fusion.kernel` of `module`, in order, as it is before lowering.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+generateHopperKernels(mlir::ModuleOp module, const HopperOptions &options);
+/// The same as LLVM IR, optimised.
+mlir::FailureOr<std::string> emitHopperLLVM(mlir::ModuleOp module,
+                                            const HopperOptions &options);
 
 /// Compiles every `fusion.kernel` of `module`, in order. A way that spills is
 /// given up for the next one. Fails when a kernel compiles in no way, or when

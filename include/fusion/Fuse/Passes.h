@@ -26,7 +26,8 @@ struct FuseOptions {
   /// KIND, KIND@NODE (`*` matches anything) or `all`: one group a node.
   std::vector<std::string> disabled;
   bool strict = false;
-  int64_t fuel = -1; ///< fusions to make in each function; negative: all
+  int64_t fuel = -1;    ///< fusions to make in each function; negative: all
+  std::string measured; ///< profile of a run; empty: none
   /// Likely values of symbolic sizes, for the cost model.
   std::map<std::string, int64_t> sizes;
   /// Filled while the pipeline runs; may be null.

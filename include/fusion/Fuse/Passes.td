@@ -55,6 +55,8 @@ def FormGroups : Pass<"fusion-form-groups", "::mlir::ModuleOp"> {
            "strict or default">,
     Option<"fuel", "fuel", "int64_t", "-1",
            "number of fusions to make in each function; negative: all">,
+    Option<"measured", "measured", "std::string", "\"\"",
+           "profile of a run, as fusion-run --profile writes it">,
     Option<"explain", "explain", "std::string", "\"\"",
            "print the report to the error stream: summary, text or json">,
   ];

@@ -14,6 +14,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct SiteInBucket {
   double flops = 0;
   double bytesBefore = 0, bytesAfter = 0;
   double secondsBefore = 0, secondsAfter = 0;
+  std::optional<double> measuredShare; ///< of the bucket's time in a profile
   double ridge = 0; ///< FLOP/B at which the device turns compute-bound
 };
 

@@ -21,8 +21,7 @@ struct DimOption {
 
 struct ImportOptions {
   std::vector<DimOption> dims;
-  /// `--role ROLE=NAME`: role (as in artifact::Role, or ids, mask, positions)
-  /// and the input's or output's name.
+  /// `--role ROLE=NAME`: a role (see Roles.h) and the input's or output's name.
   std::vector<std::pair<std::string, std::string>> roles;
 };
 
@@ -36,7 +35,7 @@ std::optional<DimOption> parseDimOption(llvm::StringRef text);
 /// `fusion.dims` (for each symbol of the inputs its bounds, [lower, upper]),
 /// `fusion.dim_roles` (batch, seq, past as expressions) and `fusion.guards`
 /// (what was assumed about the sizes, as text). Arguments and results carry
-/// `fusion.name` and, where known, `fusion.role`.
+/// `fusion.name`.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
 importOnnx(llvm::StringRef path, const ImportOptions &options,
            mlir::MLIRContext &context);

@@ -15,6 +15,7 @@ struct Profile {
     int64_t grid;
   };
   std::vector<Event> events;
+  std::vector<int64_t> rows; ///< token rows of each run
   uint32_t runs = 0;
 };
 

@@ -7,6 +7,8 @@
 
 #include "Serialize.h"
 
+#include "fusion/Codegen/Common/Analyses.h"
+
 #include "mlir/Conversion/ConvertToLLVM/ToLLVMPass.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
@@ -16,7 +18,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -55,39 +56,53 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(std::string &error) {
 }
 
 static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::LoopAnalysisManager lam;
-  llvm::FunctionAnalysisManager fam;
-  llvm::CGSCCAnalysisManager cam;
-  llvm::ModuleAnalysisManager mam;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(mam);
-  builder.registerCGSCCAnalyses(cam);
-  builder.registerFunctionAnalyses(fam);
-  builder.registerLoopAnalyses(lam);
-  builder.crossRegisterProxies(lam, fam, cam, mam);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
-      .run(module, mam);
+  codegen::Analyses analyses(machine);
+  analyses.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3)
+      .run(module, analyses.module);
+}
+
+namespace {
+/// A module in LLVM IR, optimised for its machine.
+struct Optimised {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> module;
+
+  LogicalResult make(gpu::GPUModuleOp op) {
+    module = translateModuleToLLVMIR(op, context);
+    if (!module)
+      return op.emitError("kernel does not translate to LLVM IR");
+    std::string error;
+    machine = createMachine(error);
+    if (!machine)
+      return op.emitError("this build of LLVM has no NVPTX target: ") << error;
+    module->setTargetTriple(machine->getTargetTriple());
+    module->setDataLayout(machine->createDataLayout());
+    optimize(*module, *machine);
+    return success();
+  }
+};
+} // namespace
+
+FailureOr<std::string> hopper::translateToLLVM(gpu::GPUModuleOp op) {
+  Optimised code;
+  if (failed(code.make(op)))
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream(text) << *code.module;
+  return text;
 }
 
 FailureOr<std::string> hopper::translateToPTX(gpu::GPUModuleOp op) {
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> module = translateModuleToLLVMIR(op, context);
-  if (!module)
-    return op.emitError("kernel does not translate to LLVM IR");
-  std::string error;
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(error);
-  if (!machine)
-    return op.emitError("this build of LLVM has no NVPTX target: ") << error;
-  module->setTargetTriple(machine->getTargetTriple());
-  module->setDataLayout(machine->createDataLayout());
-  optimize(*module, *machine);
-
+  Optimised code;
+  if (failed(code.make(op)))
+    return failure();
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, stream, nullptr,
-                                   llvm::CodeGenFileType::AssemblyFile))
+  if (code.machine->addPassesToEmitFile(codegen, stream, nullptr,
+                                        llvm::CodeGenFileType::AssemblyFile))
     return op.emitError("the NVPTX target cannot emit assembly");
-  codegen.run(*module);
+  codegen.run(*code.module);
   return std::string(text);
 }

@@ -15,6 +15,9 @@ namespace fusion::hopper {
 /// Lowers a gpu.module in place to the llvm dialect.
 mlir::LogicalResult lowerToLLVM(mlir::gpu::GPUModuleOp module);
 
+/// The optimised LLVM IR of a module in the llvm dialect, as text.
+mlir::FailureOr<std::string> translateToLLVM(mlir::gpu::GPUModuleOp module);
+
 /// The PTX of a module in the llvm dialect; it reports errors itself.
 mlir::FailureOr<std::string> translateToPTX(mlir::gpu::GPUModuleOp module);
 

@@ -1,5 +1,7 @@
 //===- ReductionOps.cpp - Inference of reductions -------------------------===//
 
+#include "AxisRules.h"
+
 #include "fusion/Dialect/Fusion/FusionOps.h"
 
 #include "mlir/IR/Builders.h"
@@ -7,20 +9,14 @@
 using namespace mlir;
 using namespace fusion;
 
-static LogicalResult axisError(std::optional<Location> loc, int64_t axis,
-                               int64_t rank) {
-  return emitOptionalError(loc, "axis ", axis, " is out of range for rank ",
-                           rank);
-}
-
 LogicalResult ArgMaxOp::inferReturnTypes(MLIRContext *context,
                                          std::optional<Location> loc,
                                          Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
   SymShape shape = getSymShape(adaptor.getInput());
-  int64_t axis = adaptor.getAxis(), rank = shape.size();
-  if (axis < 0 || axis >= rank)
-    return axisError(loc, axis, rank);
+  int64_t axis = adaptor.getAxis();
+  if (failed(checkAxis(loc, axis, shape.size())))
+    return failure();
   if (adaptor.getKeepdims())
     shape[axis] = 1;
   else
@@ -33,22 +29,14 @@ LogicalResult SoftmaxOp::inferReturnTypes(MLIRContext *,
                                           std::optional<Location> loc,
                                           Adaptor adaptor,
                                           SmallVectorImpl<Type> &types) {
-  int64_t axis = adaptor.getAxis();
-  int64_t rank = getSymShape(adaptor.getInput()).size();
-  if (axis < 0 || axis >= rank)
-    return axisError(loc, axis, rank);
-  types.push_back(logicalType(adaptor.getInput().getType()));
-  return success();
+  return inferSameShapeAlongAxis(loc, adaptor.getInput(), adaptor.getAxis(),
+                                 types);
 }
 
 LogicalResult CumSumOp::inferReturnTypes(MLIRContext *,
                                          std::optional<Location> loc,
                                          Adaptor adaptor,
                                          SmallVectorImpl<Type> &types) {
-  int64_t axis = adaptor.getAxis();
-  int64_t rank = getSymShape(adaptor.getInput()).size();
-  if (axis < 0 || axis >= rank)
-    return axisError(loc, axis, rank);
-  types.push_back(logicalType(adaptor.getInput().getType()));
-  return success();
+  return inferSameShapeAlongAxis(loc, adaptor.getInput(), adaptor.getAxis(),
+                                 types);
 }

@@ -1,5 +1,7 @@
 //===- ViewOps.cpp - Verification, inference and folds of views -----------===//
 
+#include "AxisRules.h"
+
 #include "fusion/Dialect/Fusion/FusionOps.h"
 
 #include "mlir/IR/Builders.h"
@@ -290,9 +292,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *,
     return emitOptionalError(loc, "expected at least one input");
   SymShape shape = getSymShape(adaptor.getInputs().front());
   int64_t axis = adaptor.getAxis();
-  if (axis < 0 || axis >= static_cast<int64_t>(shape.size()))
-    return emitOptionalError(loc, "axis ", axis, " is out of range for rank ",
-                             shape.size());
+  if (failed(checkAxis(loc, axis, shape.size())))
+    return failure();
   for (Value input : adaptor.getInputs().drop_front()) {
     SymShape next = getSymShape(input);
     if (next.size() != shape.size())
@@ -346,9 +347,8 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *,
   SymShape data = getSymShape(adaptor.getData());
   SymShape indices = getSymShape(adaptor.getIndices());
   int64_t axis = adaptor.getAxis();
-  if (axis < 0 || axis >= static_cast<int64_t>(data.size()))
-    return emitOptionalError(loc, "axis ", axis, " is out of range for rank ",
-                             data.size());
+  if (failed(checkAxis(loc, axis, data.size())))
+    return failure();
   SymShape shape(data.begin(), data.begin() + axis);
   shape.append(indices.begin(), indices.end());
   shape.append(data.begin() + axis + 1, data.end());

@@ -1,10 +1,10 @@
 //===- AssignRoles.cpp - What a decoder's inputs and outputs mean ---------===//
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Fusion/Roles.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -48,20 +48,6 @@ static bool indexesEmbedding(BlockArgument argument) {
   return false;
 }
 
-static StringRef roleByName(StringRef name, Type type) {
-  size_t rank = getSymShape(type).size();
-  if (name.contains("past") && rank >= 3 && isa<FloatType>(elementType(type)))
-    return name.contains("value") || name.ends_with(".v") ? "past_value"
-                                                          : "past_key";
-  if (name.contains("attention_mask") && rank == 2)
-    return "attention_mask";
-  if (name.contains("position_ids") || name == "positions")
-    return "position_ids";
-  if (name == "input_ids" || name == "tokens" || name == "token_ids")
-    return "token_ids";
-  return "";
-}
-
 namespace {
 struct AssignRolesPass final : fusion::impl::AssignRolesBase<AssignRolesPass> {
   using AssignRolesBase::AssignRolesBase;
@@ -87,14 +73,14 @@ struct AssignRolesPass final : fusion::impl::AssignRolesBase<AssignRolesPass> {
 
   /// Applies ROLE=NAME options; fails on an unknown role or name.
   LogicalResult applyOptions(func::FuncOp main) {
-    static const llvm::StringSet<> known = {
-        "token_ids",  "attention_mask", "position_ids", "past_key",
-        "past_value", "logits",         "present_key",  "present_value"};
     for (const std::string &option : roles) {
-      auto [role, name] = StringRef(option).split('=');
-      if (!known.contains(role))
+      auto [text, name] = StringRef(option).split('=');
+      StringRef role = canonicalRole(text);
+      if (role.empty())
         return main.emitError()
-               << "unknown role '" << role << "' in --role " << option;
+               << "unknown role '" << text << "' in --role " << option
+               << ", expected token_ids, attention_mask, position_ids, "
+                  "past_key, past_value, present_key, present_value or logits";
       bool found = false;
       for (unsigned i = 0; i < main.getNumArguments(); ++i)
         if (nameOfArg(main, i) == name) {
@@ -113,18 +99,34 @@ struct AssignRolesPass final : fusion::impl::AssignRolesBase<AssignRolesPass> {
     return success();
   }
 
+  bool isTaken(func::FuncOp main, StringRef role) {
+    auto is = [&](Attribute attr) {
+      auto text = dyn_cast_or_null<StringAttr>(attr);
+      return text && text.getValue() == role;
+    };
+    for (unsigned i = 0; i < main.getNumArguments(); ++i)
+      if (is(main.getArgAttr(i, FusionDialect::kRoleAttr)))
+        return true;
+    for (unsigned i = 0; i < main.getNumResults(); ++i)
+      if (is(main.getResultAttr(i, FusionDialect::kRoleAttr)))
+        return true;
+    return false;
+  }
+
   void assignInputs(func::FuncOp main) {
-    bool ids = false;
     for (unsigned i = 0; i < main.getNumArguments(); ++i) {
       if (main.getArgAttr(i, FusionDialect::kRoleAttr))
         continue;
+      Type type = main.getArgument(i).getType();
       StringRef role =
-          roleByName(nameOfArg(main, i), main.getArgument(i).getType());
-      ids |= role == "token_ids";
-      if (!role.empty())
+          inputRoleByName(nameOfArg(main, i), getSymShape(type).size());
+      if (role.starts_with("past_") && !isa<FloatType>(elementType(type)))
+        continue;
+      if (!role.empty() && !(isSingleRole(role) && isTaken(main, role)))
         setArg(main, i, role);
     }
     // Ids under another name: the integer matrix that indexes the embedding.
+    bool ids = isTaken(main, "token_ids");
     for (unsigned i = 0; i < main.getNumArguments() && !ids; ++i) {
       BlockArgument argument = main.getArgument(i);
       if (main.getArgAttr(i, FusionDialect::kRoleAttr) ||
@@ -138,7 +140,7 @@ struct AssignRolesPass final : fusion::impl::AssignRolesBase<AssignRolesPass> {
   /// A present output is an append to a past input.
   void assignOutputs(func::FuncOp main) {
     auto returnOp = cast<func::ReturnOp>(main.front().getTerminator());
-    SmallVector<unsigned> rest;
+    SmallVector<unsigned> named, rest;
     for (auto [i, value] : llvm::enumerate(returnOp.getOperands())) {
       if (main.getResultAttr(i, FusionDialect::kRoleAttr))
         continue;
@@ -149,17 +151,21 @@ struct AssignRolesPass final : fusion::impl::AssignRolesBase<AssignRolesPass> {
         assignPair(main, append, past.getArgNumber(), i);
         continue;
       }
-      StringRef name = nameOfResult(main, i);
-      if (name.starts_with("present"))
-        setResult(main, i,
-                  name.contains("value") ? "present_value" : "present_key");
+      StringRef role =
+          outputRoleByName(nameOfResult(main, i), getSymShape(value).size());
+      if (role.starts_with("present_"))
+        setResult(main, i, role);
       else if (isa<FloatType>(elementType(value)) &&
                getSymShape(value).size() >= 2)
-        rest.push_back(i);
+        (role == "logits" ? named : rest).push_back(i);
     }
-    for (unsigned i : rest)
-      if (rest.size() == 1 || nameOfResult(main, i) == "logits")
-        setResult(main, i, "logits");
+    // By name, else the only other tensor of floats.
+    if (isTaken(main, "logits"))
+      return;
+    if (named.size() == 1)
+      setResult(main, named[0], "logits");
+    else if (named.empty() && rest.size() == 1)
+      setResult(main, rest[0], "logits");
   }
 
   /// Key or value: by the attention that reads the append.

@@ -32,6 +32,15 @@ def BindDecoderInputs : Pass<"fusion-bind-decoder-inputs", "::mlir::ModuleOp"> {
   ];
 }
 
+def AppendCaches : Pass<"fusion-append-caches", "::mlir::ModuleOp"> {
+  let summary = "concatenations with a cached input become kv_append";
+  let description = [{
+    By the roles past_key and past_value of the inputs alone, for graphs whose
+    attentions are not raised: the unfused form.
+  }];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
 def MakeCacheState : Pass<"fusion-make-cache-state", "::mlir::ModuleOp"> {
   let summary = "keep the KV cache inside the session";
   let description = [{
@@ -43,6 +52,16 @@ def MakeCacheState : Pass<"fusion-make-cache-state", "::mlir::ModuleOp"> {
   let options = [
     Option<"maxContext", "max-context", "int64_t", "2048", "tokens that the cache holds">,
   ];
+}
+
+def LastLogits : Pass<"fusion-last-logits", "::mlir::ModuleOp"> {
+  let summary = "compute the logits of a run's last token alone";
+  let description = [{
+    The output with the role logits keeps its last row, and so do the head's
+    product and the elementwise ops between the two: a prompt of many tokens
+    pays for one row of the head. For sessions that only generate.
+  }];
+  let dependentDialects = ["::fusion::FusionDialect"];
 }
 
 #endif // FUSION_RAISE_DECODER_PASSES_TD
