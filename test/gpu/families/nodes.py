@@ -11,8 +11,8 @@ from frame import FP32_STEPS, Built, Case, Expected
 
 DATA = pathlib.Path(onnx.__file__).parent / "backend/test/data/node"
 EXCEPTIONS = pathlib.Path(__file__).resolve().parents[2] / "e2e/onnx-exceptions.txt"
-CHOSEN = re.compile(r"test_(attention|layer_normalization|rms_normalization|softmax|logsoftmax|rotary|arg(max|min)|gemm|matmul_|gather|scatter|tensorscatter|"
-                    r"dequantizelinear|quantizelinear|concat|mod_|pow_types|group_normalization|mvn|nllloss)")
+CHOSEN = re.compile(r"test_(attention|layer_normalization|rms_normalization|softmax|logsoftmax|rotary|arg(max|min)|gemm|matmul_|gather|scatter_elements|scatternd|tensorscatter|"
+                    r"dequantizelinear|quantizelinear|concat|mod_|pow_types|group_normalization|mvn)")
 
 
 def tensor(path):
