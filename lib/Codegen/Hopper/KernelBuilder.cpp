@@ -133,8 +133,8 @@ Val hopper::operator||(Val a, Val b) {
 
 Val hopper::operator!(Val a) {
   KernelBuilder *k = a.builder();
-  return k->wrap(arith::XOrIOp::create(
-      k->builder(), Value(a), Value(k->constant(a.type(), 1))));
+  return k->wrap(arith::XOrIOp::create(k->builder(), Value(a),
+                                       Value(k->constant(a.type(), 1))));
 }
 
 //===----------------------------------------------------------------------===//

@@ -251,8 +251,8 @@ KernelFunction::KernelFunction(KernelOp kernel,
   bool hasWorkspace = launch.workspaceBytes.asConstant() != 0;
   unsigned pointers = count + hasWorkspace + (launch.counterBytes != 0) + 1;
   b.setInsertionPointToEnd(module.getBody());
-  LLVM::LLVMFuncOp func = createFunction(b, this->stage, count, pointers,
-                                         launch.residentBlocks);
+  LLVM::LLVMFuncOp func =
+      createFunction(b, this->stage, count, pointers, launch.residentBlocks);
   Block *entry = func.addEntryBlock(b);
   b.setInsertionPointToStart(entry);
   LLVM::ReturnOp::create(b, ValueRange());
