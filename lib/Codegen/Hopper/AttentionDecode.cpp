@@ -67,10 +67,10 @@ void DecodeTemplate::setUp() {
   if (f.counters)
     epoch =
         k.toI32(k.load(f.sizes, k.i64(f.kernel.getNumSizes()), i64, {8, true}));
-  Val slots =
-      k.at(shared, warp * int64_t(p.stages * p.stageBytes()) + int64_t(p.ring));
+  Val slots = k.at(shared, warp * (int64_t(p.stages) * p.stageBytes()) +
+                               int64_t(p.ring));
   Val barriers =
-      k.at(shared, warp * int64_t(p.stages * 8) + int64_t(p.barriers));
+      k.at(shared, warp * (int64_t(p.stages) * 8) + int64_t(p.barriers));
   ring.emplace(k, barriers, slots, p.stages, p.stageBytes());
   ring->initialize(lane);
 }
@@ -297,7 +297,7 @@ Vals DecodeTemplate::loadChunks(Val row, unsigned count, unsigned step,
   for (unsigned j = 0; j < count; ++j) {
     Val x = loadShared(k.at(from, int64_t(j) * step * 16), type, 16);
     if (int64_t(j + 1) * step > chunks)
-      x = k.select(first + int64_t(j * step) < k.i32(chunks), x,
+      x = k.select(first + (int64_t(j) * step) < k.i32(chunks), x,
                    k.constant(type, 0));
     for (unsigned i = 0; i < 4; ++i)
       words.push_back(k.extract(x, i));
@@ -309,7 +309,7 @@ Vals DecodeTemplate::queryFragments() {
   Vals all;
   Val zero = k.i32(0);
   for (unsigned tile = 0; tile < tiles; ++tile) {
-    Val number = g + int64_t(8 * tile);
+    Val number = g + (int64_t(8) * tile);
     Val real = number < k.i32(p.queries);
     Val row = k.at(shared, k.select(real, number, zero) * (depth * 2) +
                                int64_t(p.query));
@@ -448,14 +448,14 @@ void DecodeTemplate::addUnit(Sums &sums, Val stage, Val position,
   for (unsigned tile = 0; tile < tiles; ++tile) {
     llvm::MutableArrayRef<Val> mine(s.data() + 4 * tile, 4);
     for (unsigned i = 0; i < 4; ++i) {
-      Val number = t * 2 + int64_t(8 * tile + i % 2);
+      Val number = t * 2 + (int64_t(8) * tile + i % 2);
       AttentionScores::Place at;
       at.batch = item.batch;
       at.head = item.head * a.group + dividedBy(number, p.rows);
       at.row = remainder(number, p.rows);
       if (p.queries % 8) // lanes without a query read any
         at.head = k.min(at.head, k.i32(a.heads - 1));
-      at.key = position + g + int64_t(8 * (i / 2));
+      at.key = position + g + (int64_t(8) * (i / 2));
       mine[i] = scores.masked(mine[i], at, kLowest);
     }
     softmax(sums, mine, tile);

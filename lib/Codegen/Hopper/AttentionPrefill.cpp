@@ -79,7 +79,7 @@ PrefillTemplate::Half PrefillTemplate::halfOf(const Tile &tile) {
   if (p.general)
     return half;
   for (unsigned r : {0, 1}) {
-    Val row = half.myRow + int64_t(8 * r);
+    Val row = half.myRow + (int64_t(8) * r);
     half.end[r] = scores.rightLimit(row, tile.batch);
     if (scores.limitsLeft())
       half.begin[r] = scores.leftLimit(row);
@@ -103,9 +103,9 @@ void PrefillTemplate::copyBlock(bool isKey, const Tile &tile, Val block,
   Val map = f.maps[isKey ? 0 : 1];
   for (unsigned y = 0; y < p.blockKeys / boxRows; ++y)
     for (unsigned x = 0; x < p.columnBoxes; ++x)
-      loadTile(k, map,
-               k.at(to, int64_t((y * p.columnBoxes + x) * boxRows * 128)), full,
-               {k.i32(64 * x), row + int64_t(64 * y), head, tile.batch});
+      loadTile(
+          k, map, k.at(to, ((int64_t(y) * p.columnBoxes + x) * boxRows * 128)),
+          full, {k.i32(64 * x), row + (int64_t(64) * y), head, tile.batch});
 }
 
 /// Keys run one block ahead of values.
@@ -394,7 +394,7 @@ void PrefillTemplate::storeOut(Val out, Sums &sums, const Tile &tile,
     for (unsigned j = 0; j < 8; j += 2)
       pairs.push_back(pack2(k, element, o[8 * i + j], o[8 * i + j + 1]));
     Val piece = ((lane >> 4) + int64_t(2 * (i % 4))) ^ (lane & 7);
-    storeFragment(k, k.at(fragment, (piece << 4) + int64_t(i / 4 * 8192)),
+    storeFragment(k, k.at(fragment, (piece << 4) + (int64_t(i) / 4 * 8192)),
                   pairs);
   }
   meet(k, consumer + 4, kWarpgroup);

@@ -98,8 +98,8 @@ private:
     k.when(k.lane() == 0, [&] { barrier.arrive(); });
   }
   Val queryBase(Val buffer) {
-    Val half =
-        buffer * int64_t(2 * p.halfBytes()) + consumer * int64_t(p.halfBytes());
+    Val half = buffer * (int64_t(2) * p.halfBytes()) +
+               consumer * int64_t(p.halfBytes());
     return k.at(k.dynamicShared(p.query), half);
   }
   Val divide(Val x, Val y) {

@@ -28,12 +28,12 @@ void DecodeTemplate::finishPart(const Item &item, Val number, Sums &sums) {
   unsigned perTile = 16 * valueChunks;
   for (unsigned tile = 0; tile < tiles; ++tile)
     for (unsigned q = 0; q < 2; ++q) {
-      Val number = t * 2 + int64_t(8 * tile + q);
+      Val number = t * 2 + (int64_t(8) * tile + q);
       k.when(number < k.i32(p.queries), [&] {
         Val row =
             k.at(shared, mine + number * (depth * 4) + int64_t(p.partials));
         for (unsigned j = 0; j < valueChunks; ++j) {
-          Val chunk = g + int64_t(8 * j);
+          Val chunk = g + (int64_t(8) * j);
           auto store = [&] {
             Val to = k.at(row, chunk * 32);
             for (unsigned half = 0; half < 2; ++half) {
@@ -48,13 +48,13 @@ void DecodeTemplate::finishPart(const Item &item, Val number, Sums &sums) {
               k.store(v, k.at(to, 16 * half), k.i64(0), {16, false});
             }
           };
-          if (int64_t(8 * (j + 1)) <= chunks)
+          if ((int64_t(8) * (j + 1)) <= chunks)
             store();
           else
             k.when(chunk < k.i32(chunks), store);
         }
         k.when(g == k.i32(0), [&] {
-          Val to = k.at(shared, (warp * int64_t(8 * tiles) + number) * 8 +
+          Val to = k.at(shared, (warp * (int64_t(8) * tiles) + number) * 8 +
                                     int64_t(p.maxima));
           SmallVector<Value> two{sums.top[2 * tile + q],
                                  sums.weight[2 * tile + q]};
@@ -77,7 +77,7 @@ void DecodeTemplate::combineWarps(const Item &item, Val number) {
     Vals stats;
     Val top = k.f32(kLowest);
     for (unsigned w = 0; w < p.warps; ++w) {
-      Val s = loadShared(k.at(shared, (query + int64_t(w * 8 * tiles)) * 8 +
+      Val s = loadShared(k.at(shared, (query + (int64_t(w) * 8 * tiles)) * 8 +
                                           int64_t(p.maxima)),
                          pair, 8);
       stats.push_back(s);

@@ -18,7 +18,7 @@ void PrefillTemplate::limit(llvm::MutableArrayRef<Val> s, const Tile &tile,
   if (p.general) {
     for (auto [i, v] : llvm::enumerate(s)) {
       AttentionScores::Place at{tile.batch, half.head,
-                                half.myRow + int64_t(8 * rowOf(i)),
+                                half.myRow + (int64_t(8) * rowOf(i)),
                                 column + int64_t(columnOf(i))};
       v = scores.masked(v, at, kLowest);
     }
@@ -195,14 +195,14 @@ llvm::SmallVector<Val> PrefillTemplate::scoresAgain(Val buffer, Val count) {
   Val f0 = k.f32(0);
   llvm::SmallVector<Val> scores;
   for (unsigned block = 0; block < p.blockKeys / 16; ++block) {
-    Val row = k.at(key, (((high << 3) + low + int64_t(16 * block)) << 7));
+    Val row = k.at(key, (((high << 3) + low + (int64_t(16) * block)) << 7));
     Vals sum = k.loop(
         k.i32(0), steps, k.i32(1), Vals(8, f0),
         [&](Val i, llvm::ArrayRef<Val> d) {
           Val box = i >> 2, piece = (i & 3) << 1;
           Val at = (box << 13) + (((piece + high) ^ low) << 4);
           Vals q = loadFragment(k, k.at(query, at));
-          at = box * int64_t(p.blockKeys * 128) +
+          at = box * (int64_t(p.blockKeys) * 128) +
                (((piece + middle) ^ low) << 4);
           Vals c = loadFragment(k, k.at(row, at));
           Vals next = mma16x8x16(k, element, d.take_front(4), q, c[0], c[1]);
