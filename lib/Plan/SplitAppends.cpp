@@ -108,14 +108,40 @@ void splitGroup(GroupOp group, ArrayRef<KvAppendOp> appends) {
   group.erase();
 }
 
+/// The same group with all that it appends among its results.
+GroupOp yieldAppends(GroupOp group, ArrayRef<KvAppendOp> appends) {
+  Block &block = *group.getBlock();
+  llvm::SetVector<Value> results;
+  results.insert(group.getYield().getValues().begin(),
+                 group.getYield().getValues().end());
+  for (KvAppendOp append : appends)
+    results.insert(append.getResult());
+  if (results.size() == group.getNumResults())
+    return group;
+  OpBuilder builder(group);
+  IRMapping outside;
+  for (auto [argument, input] :
+       llvm::zip(block.getArguments(), group.getInputs()))
+    outside.map(argument, input);
+  GroupOp whole =
+      makeGroup(builder, group, getSlice(block, results.getArrayRef(), {}),
+                results.getArrayRef(), outside, group.getKindAttr(),
+                group.getKernelAttr());
+  whole->setDiscardableAttrs(group->getDiscardableAttrDictionary());
+  for (auto [value, output] :
+       llvm::zip(group.getYield().getValues(), group.getOutputs())) {
+    auto *at = llvm::find(results, value);
+    output.replaceAllUsesWith(whole.getOutputs()[at - results.begin()]);
+  }
+  group.erase();
+  return whole;
+}
+
 struct SplitAppends final : fusion::impl::SplitAppendsBase<SplitAppends> {
-  /// The card's decode attention appends to the caches itself.
-  bool staysWhole(GroupOp group) {
+  bool isForCard() {
     auto device =
         getOperation()->getAttrOfType<StringAttr>(FusionDialect::kDeviceAttr);
-    std::string reason;
-    return device && device.getValue() == "card" &&
-           kernels::getDecodeAttention(*group.getBlock(), reason).has_value();
+    return device && device.getValue() == "card";
   }
 
   void runOnOperation() override {
@@ -123,8 +149,17 @@ struct SplitAppends final : fusion::impl::SplitAppendsBase<SplitAppends> {
     for (GroupOp group : groups) {
       SmallVector<KvAppendOp> appends(group.getBlock()->getOps<KvAppendOp>());
       bool attends = !group.getBlock()->getOps<AttentionOp>().empty();
-      if (attends && !appends.empty() && !staysWhole(group))
-        splitGroup(group, appends);
+      if (!attends || appends.empty())
+        continue;
+      // The card's decode attention appends to the caches itself.
+      if (isForCard()) {
+        group = yieldAppends(group, appends);
+        std::string reason;
+        if (kernels::getDecodeAttention(*group.getBlock(), reason))
+          continue;
+        appends = llvm::to_vector(group.getBlock()->getOps<KvAppendOp>());
+      }
+      splitGroup(group, appends);
     }
   }
 };

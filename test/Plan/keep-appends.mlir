@@ -25,6 +25,26 @@ func.func @decode(%q: !q, %k: !new, %v: !new, %pk: !past, %pv: !past, %cos: !tab
   return %a, %nk, %nv : !q, !all, !all
 }
 
+// The same where only the memory changes: the caches become results.
+// CHECK-LABEL: func.func @effect
+// CHECK: fusion.group "rope_attention"
+// CHECK: %[[K:.*]] = fusion.kv_append
+// CHECK: %[[V:.*]] = fusion.kv_append
+// CHECK: %[[Y:.*]] = fusion.attention
+// CHECK-NEXT: fusion.yield %[[Y]], %[[K]], %[[V]]
+// CHECK-NOT: fusion.group "append"
+// CHECK: return
+func.func @effect(%q: !q, %k: !new, %v: !new, %pk: !past, %pv: !past) -> !q attributes {fusion.device = "card"} {
+  %a = fusion.group "rope_attention" (%q0 = %q, %k0 = %k, %v0 = %v, %pk0 = %pk, %pv0 = %pv)
+      : (!q, !new, !new, !past, !past) -> !q kernel #fusion.config<"attention", {}> {
+    %2 = fusion.kv_append %pk0, %k0 axis = 2 : (!past, !new) -> !all
+    %3 = fusion.kv_append %pv0, %v0 axis = 2 : (!past, !new) -> !all
+    %4 = fusion.attention %q0, %2, %3 {scale = 0.125 : f32, causal, causal_offset = "past"} : (!q, !all, !all) -> !q
+    fusion.yield %4 : !q
+  }
+  return %a : !q
+}
+
 // A cache that is not session state grows by a copy: an append of its own.
 // CHECK-LABEL: func.func @exposed
 // CHECK: fusion.group "append"
