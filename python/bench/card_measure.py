@@ -30,7 +30,7 @@ class Timing:
         return (self.high - self.low) / self.us
 
 
-def graphed(functions, least_ms=0.4):
+def graphed(functions, least_ms=1.5):
     """One CUDA graph of the calls, often enough to outweigh its launch; (replay, number of calls). Results stay alive, so each call
     writes memory of its own."""
     side = torch.cuda.Stream()
@@ -46,7 +46,7 @@ def graphed(functions, least_ms=0.4):
         torch.cuda.synchronize()
     torch.cuda.current_stream().wait_stream(side)
     each = max(begin.elapsed_time(end), 1e-3)
-    repeats = max(1, min(16, round(least_ms / (each * len(functions)))))
+    repeats = max(1, min(64, round(least_ms / (each * len(functions)))))
     graph, kept = torch.cuda.CUDAGraph(), []
     with torch.cuda.graph(graph):
         for _ in range(repeats):

@@ -18,8 +18,13 @@ def copies(bytes_each, least=1, most=64):
     return max(least, min(most, math.ceil(4 * L2_BYTES / bytes_each)))
 
 
+def repeats(us_each, least_us=1500, most=400):
+    """How often an operation stands in a model, so that the launch of a run is small beside it."""
+    return max(1, min(most, math.ceil(least_us / us_each)))
+
+
 class Ops:
-    """One model of several copies of an operation."""
+    """One model of several copies of an operation. Weights are of a few sets that take turns."""
 
     def __init__(self, path, seed=0):
         self.w, self.path = OnnxWriter(path), path
@@ -46,31 +51,33 @@ def nothing(path):
     return ops.save()
 
 
-def matmuls(path, m, n, k, count):
+def matmuls(path, m, n, k, sets, count):
     ops = Ops(path)
+    weights = [ops.random.floats(f"w{i}", BF16, (k, n), k ** -0.5) for i in range(sets)]
     for i in range(count):
-        w = ops.random.floats(f"w{i}", BF16, (k, n), k ** -0.5)
         ops.output(f"y{i}", [m, n])
-        ops.w.node("MatMul", [ops.input(f"x{i}", [m, k]), w], f"/{i}/MatMul", output=f"y{i}")
+        ops.w.node("MatMul", [ops.input(f"x{i}", [m, k]), weights[i % sets]], f"/{i}/MatMul", output=f"y{i}")
     return ops.save()
 
 
-def gated(path, m, n, k, count):
+def gated(path, m, n, k, sets, count):
     ops = Ops(path)
+    weights = [{part: ops.random.floats(f"{part}{i}", BF16, (k, n), k ** -0.5) for part in ("gate", "up")} for i in range(sets)]
     for i in range(count):
         x, node = ops.input(f"x{i}", [m, k]), ops.w.node
-        g, u = (node("MatMul", [x, ops.random.floats(f"{part}{i}", BF16, (k, n), k ** -0.5)], f"/{i}/{part}/MatMul") for part in ("gate", "up"))
+        g, u = (node("MatMul", [x, weights[i % sets][part]], f"/{i}/{part}/MatMul") for part in ("gate", "up"))
         s = node("Mul", [g, node("Sigmoid", [g], f"/{i}/Sigmoid")], f"/{i}/Mul")
         ops.output(f"y{i}", [m, n])
         node("Mul", [s, u], f"/{i}/Mul_1", output=f"y{i}")
     return ops.save()
 
 
-def int4_matmuls(path, m, n, k, count):
+def int4_matmuls(path, m, n, k, sets, count):
     ops, groups = Ops(path), k // random_llama.GROUP
+    weights = [[ops.random.bits(f"q{i}", (n, groups, random_llama.GROUP // 2)),
+                ops.random.floats(f"s{i}", BF16, (n, groups), k ** -0.5 / 4.6, positive=True)] for i in range(sets)]
     for i in range(count):
-        inputs = [ops.input(f"x{i}", [m, k]), ops.random.bits(f"q{i}", (n, groups, random_llama.GROUP // 2)),
-                  ops.random.floats(f"s{i}", BF16, (n, groups), k ** -0.5 / 4.6, positive=True)]
+        inputs = [ops.input(f"x{i}", [m, k]), *weights[i % sets]]
         ops.output(f"y{i}", [m, n])
         ops.w.node("MatMulNBits", inputs, f"/{i}/MatMulNBits", output=f"y{i}", domain="com.microsoft", K=k, N=n, bits=4, block_size=random_llama.GROUP)
     return ops.save()

@@ -85,17 +85,18 @@ def linear_variants(bench, x, w):
 
 @guarded
 def product(bench, m, n, k, target, rest_s=0.0):
-    count = card_models.copies(2 * (m * k + k * n + m * n), most=8)
-    model = card_models.matmuls(bench.folder / "m.onnx", m, n, k, count)
+    floor = max(2 * (m * k + k * n + m * n) / bench.ceilings["copy_GBps" if m > 64 else "read_GBps"] / 1e3, 2 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
+    sets = card_models.copies(2 * (m * k + k * n + m * n), most=8)
+    count = max(sets, card_models.repeats(floor))
+    model = card_models.matmuls(bench.folder / "m.onnx", m, n, k, sets, count)
     weights = bench.weights(model)
-    x, w = [random(m, k) for _ in range(count)], [weights[f"w{i}"].t().contiguous() for i in range(count)]
-    found, reference = linear_variants(bench, x, w)
+    x, w = [random(m, k) for _ in range(count)], [weights[f"w{i}"].t().contiguous() for i in range(sets)]
+    found, reference = linear_variants(bench, x[:sets], w)
     y = {f"y{i}": random(m, n) for i in range(count)}
     found += ours(bench, model, {f"x{i}": t for i, t in enumerate(x)}, y, count, lambda: {"y0": reference})
     if bench.options.max_autotune and bench.left > 40:
         f = peers.compiled(F.linear, "max-autotune")
         found += peer(bench, "compile max-autotune", [lambda a=a, b=b: f(a, b) for a, b in zip(x, w)], reference)
-    floor = max(2 * (m * k + k * n + m * n) / bench.ceilings["copy_GBps" if m > 64 else "read_GBps"] / 1e3, 2 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
     bench.point(f"matmul M={m} N={n} K={k}", found, target(floor), floor, rest_s=rest_s)
 
 
@@ -121,11 +122,13 @@ def gemv(bench):
 
 @guarded
 def gated_product(bench, m, n=14336, k=4096):
-    count = card_models.copies(4 * k * n, most=4)
-    model = card_models.gated(bench.folder / "m.onnx", m, n, k, count)
+    floor = max((4 * k * n + 2 * m * (k + n)) / bench.ceilings["read_GBps"] / 1e3, 4 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
+    copies = card_models.copies(4 * k * n, most=4)
+    count = max(copies, card_models.repeats(floor))
+    model = card_models.gated(bench.folder / "m.onnx", m, n, k, copies, count)
     weights = bench.weights(model)
     x = [random(m, k) for _ in range(count)]
-    gate, up = ([weights[f"{p}{i}"].t().contiguous() for i in range(count)] for p in ("gate", "up"))
+    gate, up = ([weights[f"{p}{i}"].t().contiguous() for i in range(copies)] for p in ("gate", "up"))
     both = [torch.cat(p) for p in zip(gate, up)]
     p, q = (x[0].float() @ t[0].float().t() for t in (gate, up))
     reference = F.silu(p) * q
@@ -136,7 +139,6 @@ def gated_product(bench, m, n=14336, k=4096):
     found += peer(bench, "compile", [lambda s=s: f(*s) for s in sets], reference)
     found += peer(bench, "Triton", [lambda s=s: peers.triton_gated(*s) for s in sets], reference)
     found += ours(bench, model, {f"x{i}": t for i, t in enumerate(x)}, {f"y{i}": random(m, n) for i in range(count)}, count, lambda: {"y0": reference})
-    floor = max((4 * k * n + 2 * m * (k + n)) / bench.ceilings["read_GBps"] / 1e3, 4 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
     if m <= 16:
         target = ("read floor / fusion", lambda t: floor / t["fusion"], round(1 / 1.08, 3))
     else:
@@ -153,21 +155,21 @@ def gated(bench):
 
 @guarded
 def add_rms_norm(bench, rows, width=4096):
-    count = card_models.copies(8 * rows * width, least=2)
+    count = card_models.repeats(max(2.0, 8 * rows * width / bench.ceilings["copy_GBps"] / 1e3))
     model = card_models.add_rms_norms(bench.folder / "m.onnx", rows, width, count)
     a, b = ([random(rows, width) for _ in range(count)] for _ in range(2))
     held = bench.weights(model)
     weights = [held[f"g{i}"] for i in range(count)]
-    sets = list(zip(a, b, weights))
+    sets = list(zip(a, b, weights))[:card_models.copies(8 * rows * width, least=2)]
     total = (a[0].float() + b[0].float())
     reference = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + 1e-5) * weights[0].float()
     found = peer(bench, "eager", [lambda s=s: peers.add_rms_norm(*s) for s in sets], reference)
     f = peers.compiled(peers.add_rms_norm)
     found += peer(bench, "compile", [lambda s=s: f(*s) for s in sets], reference)
     found += peer(bench, "Triton", [lambda s=s: peers.triton_add_rms_norm(*s, 8) for s in sets], reference)
-    copies = [random(2, rows, width) for _ in range(count)], [random(2, rows, width) for _ in range(count)]
+    copies = ([random(2, rows, width) for _ in sets] for _ in range(2))
     found += peer(bench, "copy of as many bytes", [lambda x=x, y=y: peers.copy(x, y, min(8192, width)) for x, y in zip(*copies)])
-    inputs = {f"{n}{i}": t for i, s in enumerate(zip(a, b)) for n, t in zip("ab", s)}
+    inputs = {f"{n}{i}": t for i, pair in enumerate(zip(a, b)) for n, t in zip("ab", pair)}
     outputs = {f"{n}{i}": random(rows, width) for i in range(count) for n in "sy"}
     found += ours(bench, model, inputs, outputs, count, lambda: {"s0": total, "y0": reference})
     floor = 8 * rows * width / bench.ceilings["copy_GBps"] / 1e3
@@ -263,25 +265,26 @@ INT4_SHARES = {128: 0.75, 256: 0.92, 512: 1.0, 2048: 0.98}
 
 @guarded
 def int4_product(bench, m, n, k):
-    count = card_models.copies(n * k // 2, most=32)
-    model = card_models.int4_matmuls(bench.folder / "m.onnx", m, n, k, count)
+    floor = max((n * k // 2 + 2 * n * k // 128) / bench.ceilings["read_GBps"] / 1e3, 2 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
+    sets = card_models.copies(n * k // 2, most=32)
+    count = max(sets, card_models.repeats(floor))
+    model = card_models.int4_matmuls(bench.folder / "m.onnx", m, n, k, sets, count)
     weights = bench.weights(model)
     x = [random(m, k) for _ in range(count)]
-    dense = [peers.dequantised(weights[f"q{i}"], weights[f"s{i}"]) for i in range(min(count, 4))]
+    dense = [peers.dequantised(weights[f"q{i}"], weights[f"s{i}"]) for i in range(min(sets, 4))]
     reference = x[0].float() @ dense[0].float().t()
     found = peer(bench, "bf16 dense cuBLAS", [lambda a=a, w=w: F.linear(a, w) for a, w in zip(x, dense)], reference)
     if not bench.options.ours_only:
-        kernels = [peers.tinygemm(weights[f"q{i}"], weights[f"s{i}"]) for i in range(count)]
+        kernels = [peers.tinygemm(weights[f"q{i}"], weights[f"s{i}"]) for i in range(sets)]
         found += peer(bench, "tinygemm", [lambda a=a, f=f: f(a) for a, f in zip(x, kernels)], reference)
         f = peers.compiled(lambda a, q, s: F.linear(a, peers.dequantised(q, s)))
         if m in (1, 2048):
-            found += peer(bench, "compile (dequantise + matmul)", [lambda a=a, i=i: f(a, weights[f"q{i}"], weights[f"s{i}"]) for i, a in enumerate(x)], reference)
+            found += peer(bench, "compile (dequantise + matmul)", [lambda a=a, i=i: f(a, weights[f"q{i}"], weights[f"s{i}"]) for i, a in enumerate(x[:sets])], reference)
     found += ours(bench, model, {f"x{i}": t for i, t in enumerate(x)}, {f"y{i}": random(m, n) for i in range(count)}, count, lambda: {"y0": reference})
     us = INT4_TARGETS.get((m, n)) or INT4_TARGETS.get((m, n, k))
     target = (f"{us} us / fusion", lambda t: us / t["fusion"], 1.0) if us else None
     if m in INT4_SHARES and n == 28672:
         target = ("bf16 dense / fusion", lambda t: t["bf16 dense cuBLAS"] / t["fusion"], INT4_SHARES[m])
-    floor = max((n * k // 2 + 2 * n * k // 128) / bench.ceilings["read_GBps"] / 1e3, 2 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
     bench.point(f"int4 g128 M={m} N={n} K={k}", found, target, floor)
 
 
