@@ -226,7 +226,12 @@ CudaSession::prepareNew(const Step &step, std::vector<int64_t> key) {
   auto sizes = ProgramSizes::evaluate(model, program, step.symbols);
   if (!sizes)
     return sizes.status();
-  StepBlocks blocks(model, program, sizes->values, step, greedyOutput(step));
+  size_t mostLaunches = 0;
+  for (const auto &other : shared.programs)
+    if (other)
+      mostLaunches = std::max(mostLaunches, other->launches.size());
+  StepBlocks blocks(model, program, sizes->values, step, greedyOutput(step),
+                    mostLaunches);
   if (Status s = reserveFor(*sizes, blocks); !s)
     return s;
   Placement placement = place(step, blocks);

@@ -41,14 +41,14 @@ static StepBlocks::Slot place(const StepTensor &tensor, DType type,
 
 StepBlocks::StepBlocks(const Model &model, const CardProgram &program,
                        const std::vector<int64_t> &values, const Step &step,
-                       std::optional<uint32_t> greedy)
+                       std::optional<uint32_t> greedy, size_t mostLaunches)
     : greedy(greedy) {
   uploadBytes = program.sizesBytes();
   for (size_t i = 0; i < step.inputs.size(); ++i)
     inputs.push_back(place(step.inputs[i], model.inputs[i].type,
                            values[program.inputElements[i]], kMostInputBytes,
                            uploadBytes));
-  resultBytes = program.launches.size() * sizeof(int32_t);
+  resultBytes = mostLaunches * sizeof(int32_t);
   for (size_t i = 0; i < step.outputs.size(); ++i)
     outputs.push_back(place(step.outputs[i], model.outputs[i].type,
                             values[program.outputElements[i]],

@@ -27,10 +27,12 @@ struct StepBlocks {
   std::optional<uint32_t> greedy;
   uint64_t greedyOffset = 0;
 
-  /// `values` are those of the program's table.
+  /// `values` are those of the program's table. The programs of a session
+  /// share the card's side of the results, in which status words stay zero:
+  /// `mostLaunches` of any program have theirs before everything else.
   StepBlocks(const artifact::Model &model, const CardProgram &program,
              const std::vector<int64_t> &values, const Step &step,
-             std::optional<uint32_t> greedy);
+             std::optional<uint32_t> greedy, size_t mostLaunches);
 };
 
 } // namespace fusion::cuda

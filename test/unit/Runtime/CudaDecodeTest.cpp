@@ -200,6 +200,25 @@ TEST(CudaDecode, ChoosesOnTheCard) {
   EXPECT_EQ(m.cuda.downloads, 13u);
 }
 
+// A program of many launches has status words where one of few has its answer.
+TEST(CudaDecode, AnswersLieBehindEveryStatusWord) {
+  SuccessorModel m;
+  m.addArgmax();
+  Program decode = m.model.programs.front();
+  decode.name = "decode";
+  decode.maxRows = 1;
+  decode.launches.resize(100, decode.launches.front());
+  m.model.programs.insert(m.model.programs.begin(), decode);
+  auto s = m.session();
+  auto decoder = Decoder::create(*s);
+  ASSERT_TRUE(decoder) << decoder.status().message();
+  for (std::vector<int64_t> tokens : {std::vector<int64_t>{4}, {2, 6}, {8}}) {
+    auto next = (*decoder)->step(tokens);
+    ASSERT_TRUE(next) << next.status().message();
+    EXPECT_EQ(*next, (tokens.back() + 1) % 10);
+  }
+}
+
 TEST(CudaDecode, ChoosesWithoutACompilerForPtx) {
   SuccessorModel m;
   m.expectSuccessors();
