@@ -31,7 +31,7 @@ static std::optional<CardLaunch> simt(KernelOp kernel) {
     tile.rows = rows;
     tile.keys = keys;
     found = tile.sharedBytes(shape->d, shape->dv, 32) <= kShared &&
-            tile.paddedValue(shape->dv) <= int64_t(8 * keys);
+            tile.paddedValue(shape->dv) <= (int64_t(8) * keys);
     if (found)
       break;
   }

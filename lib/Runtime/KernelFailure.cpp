@@ -12,7 +12,8 @@ using namespace fusion::artifact;
 template <typename T>
 static std::string rangeText(const void *data, uint64_t bytes) {
   const T *first = static_cast<const T *>(data);
-  auto [low, high] = std::minmax_element(first, first + bytes / sizeof(T));
+  uint64_t count = bytes / sizeof(T);
+  auto [low, high] = std::minmax_element(first, first + count);
   std::string text = std::to_string(*low);
   return *low == *high ? text : text + " to " + std::to_string(*high);
 }

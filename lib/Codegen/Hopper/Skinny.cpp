@@ -166,7 +166,7 @@ void SkinnyTemplate::keepColumns(RowTemplate &row) {
       for (unsigned part = 0; part < shape.vector * bytes / 16; ++part) {
         unsigned lanes = 16 / bytes;
         Val slice = k.slice(stored, part * lanes, lanes);
-        k.store(slice, shared, at + int64_t(part * lanes), {16, false});
+        k.store(slice, shared, at + (int64_t(part) * lanes), {16, false});
       }
     };
     if (shape.threadsPerRow == 32)

@@ -109,7 +109,7 @@ Vals TilesTemplate::loadWeights(Val step) {
 }
 
 Vals TilesTemplate::loadLhs(Val block, unsigned rowTile) {
-  Val row = high + int64_t(rowTile * 8);
+  Val row = high + (int64_t(rowTile) * 8);
   Val column = block * 32 + low * 8;
   Val address = lhs + k.toI64(row) * (shape.k * 2) + k.toI64(column) * 2;
   return k.loadKept(address, row < rows && column < k.i32(shape.k));
@@ -141,8 +141,8 @@ void TilesTemplate::storeSums(Val step, ArrayRef<Val> values) {
       (inBatch * int64_t(kWarps) + k.warp()) * int64_t(shape.sumsOfWarp());
   for (unsigned tile = 0; tile < shape.rowTiles(); ++tile)
     for (unsigned i = 0; i < 4; ++i) {
-      Val row = low * 2 + int64_t(tile * 8 + i % 2);
-      Val column = high + int64_t(i / 2 * 8);
+      Val row = low * 2 + (int64_t(tile) * 8 + i % 2);
+      Val column = high + (int64_t(i) / 2 * 8);
       k.store(values[tile * 4 + i], sums, base + row * kStride + column,
               {4, false});
     }

@@ -164,7 +164,7 @@ void TileEpilogue::storeDirect(const Output &output, Chunk chunk) {
     for (unsigned half = 0; half < 2; ++half)
       for (unsigned element = 0; element < 2; element += width) {
         Value value = emitAt(output.view.anchor, block, half, element);
-        Val column = firstColumn + int64_t(8 * block + element);
+        Val column = firstColumn + (int64_t(8) * block + element);
         Val fits = inside[half];
         if (!whole)
           fits = fits && (column < k.i32(space.columns));
@@ -203,7 +203,7 @@ void TileEpilogue::store(ArrayRef<Val> accumulators, unsigned columns,
   firstColumn = column0 + ((k.lane() & 3) << 1);
   Val row = row0 + (warpInGroup(k) << 4) + (k.lane() >> 2);
   for (unsigned half = 0; half < 2; ++half) {
-    Val mine = row + int64_t(8 * half);
+    Val mine = row + (int64_t(8) * half);
     inside[half] = mine < rowCount;
     lead[half] = leading(batch, mine);
   }

@@ -289,11 +289,11 @@ Val MatmulTemplate::multiply(MatmulTile tile, Pipeline &pipe, const Item &item,
   Wgmma wgmma(k, tile.columns, element);
   Val memory = k.dynamicShared();
   Val a0 = tileDescriptor(
-      k, k.at(memory, consumer * int64_t(kWgmmaRows * kTileRowBytes)),
+      k, k.at(memory, consumer * (int64_t(kWgmmaRows) * kTileRowBytes)),
       mm.lhs.major);
-  Val b0 =
-      tileDescriptor(k, k.at(memory, int64_t(kMatmulTileRows * kTileRowBytes)),
-                     mm.rhs[0].major);
+  Val b0 = tileDescriptor(
+      k, k.at(memory, (int64_t(kMatmulTileRows) * kTileRowBytes)),
+      mm.rhs[0].major);
   auto product = [&](Val sums, Val stage, Wgmma::Start start) {
     Val offset = stage * int64_t(tile.stageBytes());
     wgmmaFence(k);
