@@ -6,7 +6,7 @@ from fusion import testing
 
 
 class RandomGraphsTest(unittest.TestCase):
-    def test_a_thousand_graphs(self):
+    def test_graphs_of_one_seed(self):
         self.assertEqual(random_graphs.check(testing.tools.bin, seed=1, count=100), [])
 
     def test_a_difference_is_found(self):
