@@ -62,11 +62,31 @@ std::vector<CardLaunch> kernels::getCardLaunches(KernelOp kernel) {
   // The kernels of a chain have one footprint: blocks of the next kernel take
   // the places of those that end, evenly, and no multiprocessor has to change
   // what it gives to shared memory in between. Larger grids need the room.
-  if (kernel.getConfig().getParams().get("programmatic"))
+  if (isProgrammatic(kernel))
     for (CardLaunch &launch : launches)
       for (artifact::CardStage &stage : launch.stages)
         if (auto blocks = stage.grid.asConstant();
             blocks && *blocks <= kMultiprocessors * kChainBlocks)
           stage.sharedBytes = std::max(stage.sharedBytes, kChainSharedBytes);
   return launches;
+}
+
+bool kernels::isProgrammatic(KernelOp kernel) {
+  return bool(kernel.getConfig().getParams().get("programmatic"));
+}
+
+bool kernels::isStepInvariant(KernelOp kernel, unsigned operand) {
+  auto list =
+      kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("step_invariant");
+  return list && llvm::is_contained(list.asArrayRef(), operand);
+}
+
+std::optional<RowBounds> kernels::getRowBounds(KernelOp kernel,
+                                               const SymExpr &m) {
+  if (auto rows = m.asConstant())
+    return RowBounds{*rows, *rows};
+  auto bucket = kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("rows");
+  if (bucket && bucket.size() == 2)
+    return RowBounds{bucket[0], bucket[1]};
+  return std::nullopt;
 }

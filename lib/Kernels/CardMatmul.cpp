@@ -11,11 +11,8 @@ using namespace fusion::kernels;
 /// At most this many rows are likely; nullopt: any number.
 static std::optional<int64_t> likelyRows(KernelOp kernel,
                                          const ProductShape &shape) {
-  if (auto rows = shape.m.asConstant())
-    return rows;
-  auto bucket = kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("rows");
-  if (bucket && bucket.size() == 2)
-    return bucket[1];
+  if (auto rows = getRowBounds(kernel, shape.m))
+    return rows->most;
   return std::nullopt;
 }
 

@@ -206,16 +206,6 @@ static bool isPlain(const SkinnyShape &shape) {
          shape.productsPerRow <= 2 && shape.rowResults.empty();
 }
 
-/// Rows that can come, at most.
-static std::optional<int64_t> mostRows(KernelOp kernel, const SymExpr &m) {
-  if (auto rows = m.asConstant())
-    return rows;
-  auto bucket = kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("rows");
-  if (bucket && bucket.size() == 2)
-    return bucket[1];
-  return std::nullopt;
-}
-
 std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel) {
   auto product = getProductShape(kernel);
   if (!product || !product->flat || product->products.size() > 2)
@@ -223,11 +213,11 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel) {
   SkinnyTiles tiles;
   tiles.space = product->space;
   tiles.m = product->m;
-  auto rows = mostRows(kernel, product->m);
+  auto rows = getRowBounds(kernel, product->m);
   auto n = product->n.asConstant(), k = product->k.asConstant();
-  if (!rows || *rows > 16 || !n || !k || *k % 8 != 0 || *n > (1 << 24))
+  if (!rows || rows->most > 16 || !n || !k || *k % 8 != 0 || *n > (1 << 24))
     return std::nullopt;
-  tiles.mostRows = *rows;
+  tiles.mostRows = rows->most;
   tiles.n = *n;
   tiles.k = *k;
   MatmulOp first = product->products.front();

@@ -2,6 +2,8 @@
 
 #include "fusion/Kernels/WgmmaMatmul.h"
 
+#include "fusion/Kernels/CardLaunch.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -221,16 +223,6 @@ static bool takesOp(Operation &op) {
   }
 }
 
-static std::pair<int64_t, int64_t> getRows(KernelOp kernel, const SymExpr &m) {
-  if (auto rows = m.asConstant())
-    return {*rows, *rows};
-  if (auto rows = dyn_cast_or_null<DenseI64ArrayAttr>(
-          kernel.getConfig().getParams().get("rows")))
-    if (rows.size() == 2)
-      return {rows[0], rows[1]};
-  return {1, INT64_MAX};
-}
-
 std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
                                                    std::string &reason) {
   auto refuse = [&](const char *why) {
@@ -293,7 +285,8 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   problem.k = mm.k;
   problem.products = mm.products.size();
   problem.batch = std::max<int64_t>(1, mm.batch.asConstant().value_or(1));
-  auto [minRows, maxRows] = getRows(kernel, mm.m);
+  auto [minRows, maxRows] =
+      getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
   llvm::SmallVector<unsigned> widths =
       gated ? llvm::SmallVector<unsigned>{256, 128}
             : llvm::SmallVector<unsigned>{256, 192, 128};

@@ -2,6 +2,8 @@
 
 #include "Lowering.h"
 
+#include "fusion/Kernels/CardLaunch.h"
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::plan;
@@ -24,7 +26,7 @@ static Invariance getInvariance(Operation *root,
 /// Whether the kernel waits for its predecessor by itself.
 static bool isProgrammatic(LaunchOp launch, const SymbolTable &symbols) {
   auto kernel = symbols.lookup<KernelOp>(launch.getKernelAttr().getValue());
-  return kernel && kernel.getConfig().getParams().get("programmatic");
+  return kernel && kernels::isProgrammatic(kernel);
 }
 
 void fusion::annotateLaunches(ProgramOp program, const SymbolTable &symbols) {

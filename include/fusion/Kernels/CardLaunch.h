@@ -162,6 +162,20 @@ struct CardLaunch {
 /// one takes everything.
 std::vector<CardLaunch> getCardLaunches(KernelOp kernel);
 
+/// Whether the kernel waits for its predecessor by itself.
+bool isProgrammatic(KernelOp kernel);
+
+/// Whether no kernel of the program writes the operand, so that it may be
+/// loaded before the wait.
+bool isStepInvariant(KernelOp kernel, unsigned operand);
+
+struct RowBounds {
+  int64_t least, most; ///< inclusive
+};
+/// The rows that `m` can be in this kernel: its own value, or those of the
+/// bucket that the kernel is for; nullopt where neither is known.
+std::optional<RowBounds> getRowBounds(KernelOp kernel, const SymExpr &m);
+
 /// Widest vector, in elements, such that no access to elements of
 /// `minBytes` bytes is wider than 16 bytes and `width` is a multiple of it.
 unsigned vectorWidth(const SymExpr &width, unsigned minBytes);

@@ -12,6 +12,16 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
 
+bool codegen::isSameElement(Value tensor, ArrayRef<Index> a,
+                            ArrayRef<Index> b) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  for (int64_t axis = 0; axis < type.getRank(); ++axis)
+    if (type.getDimSize(axis) != 1 &&
+        (a[axis].base != b[axis].base || a[axis].lane != b[axis].lane))
+      return false;
+  return true;
+}
+
 IndexBuilder::IndexBuilder(OpBuilder &builder, Location loc, SizeFn size)
     : builder(builder), location(loc), sizeFn(std::move(size)), scopes(2) {
   hoistAfter = arith::ConstantIndexOp::create(builder, loc, 0);

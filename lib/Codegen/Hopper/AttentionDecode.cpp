@@ -531,8 +531,7 @@ DecodeTemplate::Ahead DecodeTemplate::runItem(const Item &item, Val number,
 //===----------------------------------------------------------------------===//
 
 void DecodeTemplate::build() {
-  bool programmatic =
-      bool(f.kernel.getConfig().getParams().get("programmatic"));
+  bool programmatic = kernels::isProgrammatic(f.kernel);
   if (programmatic)
     k.releaseNext();
   setUp();

@@ -499,8 +499,7 @@ void PrefillTemplate::consume(Val number) {
 }
 
 void PrefillTemplate::build() {
-  bool programmatic =
-      bool(f.kernel.getConfig().getParams().get("programmatic"));
+  bool programmatic = kernels::isProgrammatic(f.kernel);
   if (programmatic)
     k.releaseNext();
   k.when(k.thread() == 0, [&] {

@@ -7,15 +7,6 @@ using namespace fusion;
 using namespace fusion::codegen;
 using namespace fusion::hopper;
 
-bool hopper::isSameElement(Value tensor, ArrayRef<Index> a, ArrayRef<Index> b) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  for (int64_t axis = 0; axis < type.getRank(); ++axis)
-    if (type.getDimSize(axis) != 1 &&
-        (a[axis].base != b[axis].base || a[axis].lane != b[axis].lane))
-      return false;
-  return true;
-}
-
 Epilogue::Epilogue(KernelFunction &f, const SymShape &space) : f(f) {
   OperandRange results = f.kernel.getYield().getValues();
   for (unsigned number = 0; number < results.size(); ++number) {

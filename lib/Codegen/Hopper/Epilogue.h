@@ -41,10 +41,6 @@ private:
   llvm::SmallVector<unsigned> rest;
 };
 
-/// Whether two positions in `tensor` are known to be the same.
-bool isSameElement(mlir::Value tensor, llvm::ArrayRef<codegen::Index> a,
-                   llvm::ArrayRef<codegen::Index> b);
-
 } // namespace fusion::hopper
 
 #endif // FUSION_LIB_CODEGEN_HOPPER_EPILOGUE_H

@@ -20,12 +20,8 @@ using namespace fusion::hopper;
 // CardTarget
 //===----------------------------------------------------------------------===//
 
-static bool isProgrammatic(KernelOp kernel) {
-  return bool(kernel.getConfig().getParams().get("programmatic"));
-}
-
 CardTarget::CardTarget(KernelBuilder &k, KernelOp kernel)
-    : k(k), kernel(kernel), readOnly(!isProgrammatic(kernel)) {}
+    : k(k), kernel(kernel), readOnly(!kernels::isProgrammatic(kernel)) {}
 
 /// Floats that the hardware converts by itself.
 static bool isHalf(Type element) { return element.isF16() || element.isBF16(); }

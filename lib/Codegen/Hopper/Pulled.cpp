@@ -178,7 +178,7 @@ void hopper::emitPulled(KernelFunction &f, ArrayRef<unsigned> results,
 }
 
 void hopper::waitIfProgrammatic(KernelFunction &f) {
-  if (!f.kernel.getConfig().getParams().get("programmatic"))
+  if (!kernels::isProgrammatic(f.kernel))
     return;
   f.k.releaseNext();
   f.k.waitForPrevious();

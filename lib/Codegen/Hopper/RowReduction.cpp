@@ -511,14 +511,12 @@ void RowTemplate::loadSingleRows(llvm::function_ref<bool(unsigned)> wanted) {
 /// The part of a programmatic launch that may run before its predecessor ends:
 /// loads of what no kernel of the program writes.
 void RowTemplate::buildPrologue() {
-  DictionaryAttr params = f.kernel.getConfig().getParams();
-  if (!params.get("programmatic"))
+  if (!kernels::isProgrammatic(f.kernel))
     return;
   k.releaseNext();
-  if (auto list = params.getAs<DenseI64ArrayAttr>("step_invariant"))
-    loadSingleRows([&](unsigned number) {
-      return llvm::is_contained(list.asArrayRef(), number);
-    });
+  loadSingleRows([&](unsigned number) {
+    return kernels::isStepInvariant(f.kernel, number);
+  });
   k.waitForPrevious();
 }
 

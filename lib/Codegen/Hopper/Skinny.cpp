@@ -45,7 +45,6 @@ public:
 
 private:
   // Launch.
-  bool isProgrammatic() const;
   bool isInvariant(unsigned argument) const;
   void placeBlock();
 
@@ -95,16 +94,9 @@ private:
 // Launch
 //===----------------------------------------------------------------------===//
 
-bool SkinnyTemplate::isProgrammatic() const {
-  return bool(f.kernel.getConfig().getParams().get("programmatic"));
-}
-
 bool SkinnyTemplate::isInvariant(unsigned argument) const {
-  if (!isProgrammatic())
-    return true;
-  auto list = f.kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>(
-      "step_invariant");
-  return list && llvm::is_contained(list.asArrayRef(), argument);
+  return !kernels::isProgrammatic(f.kernel) ||
+         kernels::isStepInvariant(f.kernel, argument);
 }
 
 /// Blocks that share a multiprocessor have neighbouring rows, so that each
@@ -541,7 +533,7 @@ void SkinnyTemplate::build(bool streamed) {
     }
   if (early)
     loadFirst();
-  if (isProgrammatic()) {
+  if (kernels::isProgrammatic(f.kernel)) {
     row.loadSingleRows([&](unsigned number) { return isInvariant(number); });
     k.waitForPrevious();
   }
@@ -578,7 +570,7 @@ void hopper::buildSkinny(KernelFunction &f) {
       kernels::getSkinnyShape(f.kernel, f.launch.registerPieces, reason);
   if (!shape)
     return f.fail(reason);
-  if (f.kernel.getConfig().getParams().get("programmatic"))
+  if (kernels::isProgrammatic(f.kernel))
     f.k.releaseNext();
   auto fast = [&] { SkinnyTemplate(f, *shape).build(true); };
   auto slow = [&] { SkinnyTemplate(f, *shape).build(false); };

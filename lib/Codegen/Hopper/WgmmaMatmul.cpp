@@ -45,14 +45,11 @@ public:
   MatmulTemplate(KernelFunction &f, const WgmmaMatmul &mm)
       : f(f), k(f.k), ix(f.ix()), mm(mm),
         element(elementType(MatmulOp(mm.products[0]).getLhs())) {
-    DictionaryAttr params = f.kernel.getConfig().getParams();
-    programmatic = bool(params.get("programmatic"));
-    auto invariant = params.getAs<DenseI64ArrayAttr>("step_invariant");
-    weightsFirst = programmatic && invariant &&
-                   llvm::all_of(mm.rhs, [&](const MatmulOperand &o) {
-                     return llvm::is_contained(invariant.asArrayRef(),
-                                               int64_t(o.argument));
-                   });
+    programmatic = kernels::isProgrammatic(f.kernel);
+    weightsFirst =
+        programmatic && llvm::all_of(mm.rhs, [&](const MatmulOperand &o) {
+          return kernels::isStepInvariant(f.kernel, o.argument);
+        });
   }
   void build();
 

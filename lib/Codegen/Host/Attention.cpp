@@ -328,7 +328,7 @@ void AttentionKernel::store() {
       at.back() = column;
       Value value = op.getResult();
       k.e().provide(value, [&](ArrayRef<Index> indices) -> Value {
-        if (!KernelBuilder::sameElement(value, indices, at))
+        if (!isSameElement(value, indices, at))
           return nullptr;
         Value x = k.loadF32(result(), ix.add(from, column.base), k.e().width());
         if (k.e().isStrict())

@@ -282,16 +282,6 @@ Index KernelBuilder::offsetOf(ArrayRef<Index> indices, const SymShape &strides,
   return offset;
 }
 
-bool KernelBuilder::sameElement(Value tensor, ArrayRef<Index> a,
-                                ArrayRef<Index> b) {
-  auto type = cast<RankedTensorType>(tensor.getType());
-  for (int64_t axis = 0; axis < type.getRank(); ++axis)
-    if (type.getDimSize(axis) != 1 &&
-        (a[axis].base != b[axis].base || a[axis].lane != b[axis].lane))
-      return false;
-  return true;
-}
-
 //===----------------------------------------------------------------------===//
 // Elements
 //===----------------------------------------------------------------------===//

@@ -92,11 +92,6 @@ public:
   void sgemm(mlir::Value m, mlir::Value n, mlir::Value k, const Matrix &a,
              const Matrix &b, const Matrix &c);
 
-  /// Whether two positions in `tensor` are known to be the same. Along axes of
-  /// size 1 every position is.
-  static bool sameElement(mlir::Value tensor, llvm::ArrayRef<Index> a,
-                          llvm::ArrayRef<Index> b);
-
   // EmitterTarget.
   mlir::Value load(BodyEmitter &emitter, mlir::BlockArgument argument,
                    const Index &offset, unsigned width) override;

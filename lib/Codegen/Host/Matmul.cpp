@@ -116,7 +116,7 @@ void MatmulKernel::storeRow(const Indices &batch, Value row,
     for (unsigned p = 0; p < products.size(); ++p) {
       Value result = products[p].getResult();
       k.e().provide(result, [&, p, result](ArrayRef<Index> indices) -> Value {
-        if (!KernelBuilder::sameElement(result, indices, at))
+        if (!isSameElement(result, indices, at))
           return nullptr;
         Value x = k.loadF32(tiles[p], j.base, k.e().width());
         if (k.e().isStrict())

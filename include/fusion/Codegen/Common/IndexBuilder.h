@@ -29,6 +29,11 @@ struct Index {
 };
 using Indices = llvm::SmallVector<Index, 4>;
 
+/// Whether two positions in `tensor` are known to be the same. Along axes of
+/// size 1 every position is.
+bool isSameElement(mlir::Value tensor, llvm::ArrayRef<Index> a,
+                   llvm::ArrayRef<Index> b);
+
 /// Builds index arithmetic, hoists what depends on sizes alone to the
 /// function's entry, and remembers values by what they are. Created where the
 /// values of all sizes are known; everything later lies below that point.
