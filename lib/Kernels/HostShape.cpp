@@ -98,7 +98,7 @@ static bool isPlain(Value value) {
   return (unit(rank - 1) && row(rank - 2)) || (unit(rank - 2) && row(rank - 1));
 }
 
-static std::optional<LowBitWeight> getLowBitWeight(MatmulOp product) {
+static std::optional<HostLowBitWeight> getHostLowBitWeight(MatmulOp product) {
   Value w = product.getRhs();
   bool transposed = product.getTransposeRhs();
   while (auto transpose = w.getDefiningOp<TransposeOp>()) {
@@ -122,7 +122,7 @@ static std::optional<LowBitWeight> getLowBitWeight(MatmulOp product) {
               k % block == 0 && *normalizeAxis(op.getAxis(), 2) == 1;
   if (!fits)
     return std::nullopt;
-  return LowBitWeight{op, codes, bits, block};
+  return HostLowBitWeight{op, codes, bits, block};
 }
 
 static int64_t chooseColumnTile(const MatmulShape &shape) {
@@ -238,10 +238,10 @@ std::optional<MatmulShape> kernels::getMatmulShape(KernelOp kernel) {
   }
   if (shape.flat)
     for (MatmulOp product : shape.products)
-      if (auto weight = getLowBitWeight(product))
+      if (auto weight = getHostLowBitWeight(product))
         shape.lowBit.push_back(*weight);
   if (shape.lowBit.size() != shape.products.size() ||
-      llvm::any_of(shape.lowBit, [&](const LowBitWeight &w) {
+      llvm::any_of(shape.lowBit, [&](const HostLowBitWeight &w) {
         return w.bits != shape.lowBit[0].bits ||
                w.block != shape.lowBit[0].block;
       }))

@@ -37,7 +37,7 @@ constexpr int64_t kHostQueryTile = 64;
 
 /// Weights of 4 or 8 bits in blocks along the contracted axis, each row of N
 /// dense: what the low-bit vector code reads. Rows have K elements.
-struct LowBitWeight {
+struct HostLowBitWeight {
   DequantizeOp op;
   mlir::BlockArgument codes;
   unsigned bits;
@@ -66,8 +66,8 @@ struct MatmulShape : ProductShape {
   bool contiguousK;
   /// An f32 operand that sgemm can read where it lies.
   bool plainLhs, plainRhs;
-  llvm::SmallVector<LowBitWeight, 2> lowBit; ///< empty, or one a product
-  int64_t columnTile;                        ///< columns of one work item
+  llvm::SmallVector<HostLowBitWeight, 2> lowBit; ///< empty, or one a product
+  int64_t columnTile;                            ///< columns of one work item
   /// At most this many rows are known to come (M itself, or what the kernel's
   /// config parameter max_rows says).
   std::optional<int64_t> maxRows;

@@ -34,7 +34,7 @@ constexpr int64_t kAhead = 1536;
 void host::prepareLowBit(MatmulKernel &mk, Value panel, Value blockSums) {
   KernelBuilder &k = mk.k;
   IndexBuilder &ix = k.ix();
-  const LowBitWeight &weight = mk.s.lowBit[0];
+  const HostLowBitWeight &weight = mk.s.lowBit[0];
   int64_t depth = *mk.s.k.asConstant(), blocks = depth / weight.block;
   Value stride = k.size(mk.paddedDepth);
   ix.loop(k.c(0), mk.m, 1, [&](Value row) {
@@ -69,7 +69,7 @@ void host::prepareLowBit(MatmulKernel &mk, Value panel, Value blockSums) {
 namespace {
 struct LowBitRows {
   MatmulKernel &mk;
-  const LowBitWeight &weight;
+  const HostLowBitWeight &weight;
   Value panel, blockSums;
   KernelBuilder &k = mk.k;
   IndexBuilder &ix = k.ix();
