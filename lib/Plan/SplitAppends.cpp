@@ -71,7 +71,15 @@ GroupOp makeGroup(OpBuilder &builder, GroupOp old, const Slice &slice,
   return group;
 }
 
-void splitGroup(GroupOp group, ArrayRef<KvAppendOp> appends) {
+/// A group as two: `first` computes the values `stored` of its body, `second`
+/// the other results. Both lie before the old one, which is still used.
+struct Split {
+  GroupOp first, second;
+  llvm::SetVector<Value> stored;
+};
+
+Split splitGroup(GroupOp group, const llvm::SetVector<Value> &stored,
+                 StringRef family) {
   Block &block = *group.getBlock();
   OpBuilder builder(group);
   IRMapping outside;
@@ -79,32 +87,38 @@ void splitGroup(GroupOp group, ArrayRef<KvAppendOp> appends) {
        llvm::zip(block.getArguments(), group.getInputs()))
     outside.map(argument, input);
 
-  llvm::SetVector<Value> appended;
-  for (KvAppendOp append : appends)
-    appended.insert(append.getResult());
-  auto config = KernelConfigAttr::get(builder.getContext(),
-                                      builder.getStringAttr("append"),
+  StringAttr kind = builder.getStringAttr(family);
+  auto config = KernelConfigAttr::get(builder.getContext(), kind,
                                       builder.getDictionaryAttr({}));
-  GroupOp first = makeGroup(
-      builder, group, getSlice(block, appended.getArrayRef(), {}),
-      appended.getArrayRef(), outside, builder.getStringAttr("append"), config);
-  for (auto [value, result] : llvm::zip(appended, first.getOutputs()))
+  Split split;
+  split.stored = stored;
+  split.first =
+      makeGroup(builder, group, getSlice(block, stored.getArrayRef(), {}),
+                stored.getArrayRef(), outside, kind, config);
+  for (auto [value, result] : llvm::zip(stored, split.first.getOutputs()))
     outside.map(value, result);
 
   SmallVector<Value> rest;
   for (Value value : group.getYield().getValues())
-    if (!appended.contains(value))
+    if (!stored.contains(value))
       rest.push_back(value);
-  GroupOp second =
-      makeGroup(builder, group, getSlice(block, rest, appended), rest, outside,
-                group.getKindAttr(), group.getKernelAttr());
-  second->setDiscardableAttrs(group->getDiscardableAttrDictionary());
+  split.second = makeGroup(builder, group, getSlice(block, rest, stored), rest,
+                           outside, group.getKindAttr(), group.getKernelAttr());
+  split.second->setDiscardableAttrs(group->getDiscardableAttrDictionary());
+  return split;
+}
 
-  auto next = second.getOutputs().begin();
+/// The two groups take the place of the old one.
+void replaceGroup(GroupOp group, Split &split) {
+  auto next = split.second.getOutputs().begin();
   for (auto [value, output] :
-       llvm::zip(group.getYield().getValues(), group.getOutputs()))
-    output.replaceAllUsesWith(appended.contains(value) ? outside.lookup(value)
-                                                       : Value(*next++));
+       llvm::zip(group.getYield().getValues(), group.getOutputs())) {
+    auto *at = llvm::find(split.stored, value);
+    output.replaceAllUsesWith(
+        at == split.stored.end()
+            ? Value(*next++)
+            : split.first.getOutputs()[at - split.stored.begin()]);
+  }
   group.erase();
 }
 
@@ -137,6 +151,41 @@ GroupOp yieldAppends(GroupOp group, ArrayRef<KvAppendOp> appends) {
   return whole;
 }
 
+/// The computed value that `value` is a view of; null when that is an argument.
+Value getComputed(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<TransposeOp, ReshapeOp, ExpandOp, SliceOp>(op))
+      return value;
+    value = op->getOperand(0);
+  }
+  return {};
+}
+
+/// Keys and values that the group computes (rotates, say) are stored first,
+/// where the card's fast templates, which copy blocks of them from memory, can
+/// then take the attention.
+void storeOperands(GroupOp group) {
+  auto isFast = [](GroupOp g) {
+    std::string reason;
+    return kernels::getDecodeAttention(*g.getBlock(), reason) ||
+           kernels::getPrefillAttention(*g.getBlock(), reason);
+  };
+  if (isFast(group))
+    return;
+  llvm::SetVector<Value> stored;
+  for (auto attention : group.getBlock()->getOps<AttentionOp>())
+    for (Value operand : {attention.getKey(), attention.getValue()})
+      if (Value computed = getComputed(operand))
+        stored.insert(computed);
+  if (stored.empty())
+    return;
+  Split split = splitGroup(group, stored, "pointwise");
+  if (isFast(split.second))
+    return replaceGroup(group, split);
+  split.second.erase();
+  split.first.erase();
+}
+
 struct SplitAppends final : fusion::impl::SplitAppendsBase<SplitAppends> {
   bool isForCard() {
     auto device =
@@ -149,6 +198,8 @@ struct SplitAppends final : fusion::impl::SplitAppendsBase<SplitAppends> {
     for (GroupOp group : groups) {
       SmallVector<KvAppendOp> appends(group.getBlock()->getOps<KvAppendOp>());
       bool attends = !group.getBlock()->getOps<AttentionOp>().empty();
+      if (attends && appends.empty() && isForCard())
+        storeOperands(group);
       if (!attends || appends.empty())
         continue;
       // The card's decode attention appends to the caches itself.
@@ -159,7 +210,11 @@ struct SplitAppends final : fusion::impl::SplitAppendsBase<SplitAppends> {
           continue;
         appends = llvm::to_vector(group.getBlock()->getOps<KvAppendOp>());
       }
-      splitGroup(group, appends);
+      llvm::SetVector<Value> appended;
+      for (KvAppendOp append : appends)
+        appended.insert(append.getResult());
+      Split split = splitGroup(group, appended, "append");
+      replaceGroup(group, split);
     }
   }
 };

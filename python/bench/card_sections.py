@@ -52,7 +52,7 @@ def ours(bench, model, inputs, outputs, count, references, *options):
         session.bind_output(name, tensor)
     torch.cuda.synchronize()
     session.run()
-    error = max(norm_error(outputs[name], value) for name, value in references().items())
+    error = max((norm_error(outputs[name], value) for name, value in references().items()), default=None)
     predicted = loaded.explain().get("buckets") or [{}]
     return [Variant("fusion", session.run, count, wall=True, overhead_us=bench.overhead_us, error=error, predicted_us=predicted[0].get("us_after", 0) / count or None)]
 
@@ -186,7 +186,7 @@ def norm(bench):
 
 @guarded
 def prefill_attention(bench, rows, target_us):
-    c, count = random_llama.SIZES["8b"], 4 if rows <= 2048 else 2
+    c, count = random_llama.SIZES["8b"], card_models.repeats(target_us)
     model = card_models.prefill_attentions(bench.folder / "m.onnx", rows, count)
     q, k, v = ([random(1, rows, h * c.head_dim) for _ in range(count)] for h in (c.heads, c.kv_heads, c.kv_heads))
     heads = lambda t: t.view(1, rows, -1, c.head_dim).transpose(1, 2)

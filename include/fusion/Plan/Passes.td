@@ -15,7 +15,9 @@ def SplitAppends : Pass<"fusion-split-appends", "::mlir::func::FuncOp"> {
 
     In a function for the card (`fusion.device`), groups that its decode kernel
     takes whole stay: it puts the new rows where they are needed, and saves a
-    launch.
+    launch. Keys and values that a group without appends computes (rotates, say)
+    form a group of their own there when its fast templates then take the
+    attention: they copy blocks of keys and values from memory.
   }];
 }
 
