@@ -62,7 +62,11 @@ Indices PulledTemplate::indicesOf(Value value) {
 Index PulledTemplate::placeOf(const PulledResult &result) {
   if (result.dense)
     return flat;
-  Index place = ix.index(ix.size(result.offset));
+  // What divides the offset lets whole vectors be stored.
+  int64_t divisor = vector;
+  while (!result.offset.exactDiv(SymExpr(divisor)))
+    divisor /= 2;
+  Index place = ix.index(ix.size(result.offset), 0, divisor);
   for (auto [at, stride] : llvm::zip(indicesOf(result.source), result.strides))
     place = ix.add(place, ix.scale(at, stride));
   return place;
