@@ -1,6 +1,7 @@
 """ONNX graphs that the card's benchmark compiles: one operation, repeated over tensors of its own so that none stays in cache."""
 import math
 
+import ml_dtypes
 import numpy as np
 from onnx import TensorProto, helper
 
@@ -101,11 +102,6 @@ def add_rms_norms(path, rows, width, count, epsilon=1e-5):
 class Attention(RandomLlama):
     """Rotations and attention alone, of a Llama's layer, in the layout of the projections around them."""
 
-    def rotations(self, rows):
-        """Tables of the positions 0 to rows - 1, as constants."""
-        angle = np.outer(np.arange(rows), np.tile(self.frequencies(), 2))[None, None]
-        self.cos, self.sin = (self.w.weight(name, f(angle).astype(self.real)) for name, f in (("cos", np.cos), ("sin", np.sin)))
-
     def core(self, q, k, v, layer, name):
         """LlamaBuilder's attention between its projections."""
         given = iter((q, k, v))
@@ -113,21 +109,21 @@ class Attention(RandomLlama):
         return super().attention(q, layer, name)
 
 
-def prefill_attentions(path, rows, count, config=random_llama.SIZES["8b"]):
-    """Causal attention over the rows themselves, queries and keys rotated."""
-    c = config
+def prefill_attentions(path, count, config=random_llama.SIZES["8b"]):
+    """Causal attention over the rows themselves, queries and keys rotated; tables of the positions are inputs."""
+    c, rows = config, "sequence_length"
     with OnnxWriter(path) as w:
         b = Attention(c, w)
-        b.rotations(rows)
-        index = lambda axis: w.constant(np.arange(rows).reshape((1, rows) if axis else (rows, 1)))
-        seen = w.node("LessOrEqual", [index(1), index(0)], "/mask/LessOrEqual")
-        import ml_dtypes
-        b.bias = w.node("Where", [seen, w.constant(0.0, BF16), w.constant(ml_dtypes.finfo(BF16).min, BF16)], "/mask/Where")
-        b.grouped, b.repeated = w.constant([1, c.kv_heads, c.heads // c.kv_heads, rows, c.head_dim]), w.constant([1, c.heads, rows, c.head_dim])
         number = helper.np_dtype_to_tensor_dtype(BF16)
+        b.cos, b.sin = (w.input(name, number, [1, 1, rows, c.head_dim]) for name in ("cos", "sin"))
+        size = w.node("Gather", [w.node("Shape", ["cos"], "/Shape"), w.constant(2)], "/Gather", axis=0)
+        index = lambda axis: w.node("Unsqueeze", [w.node("Range", [w.constant(0), size, w.constant(1)], f"/mask/Range_{axis}"), w.constant([axis])], f"/mask/Unsqueeze_{axis}")
+        seen = w.node("LessOrEqual", [index(0), index(1)], "/mask/LessOrEqual")
+        b.bias = w.node("Where", [seen, w.constant(0.0, BF16), w.constant(ml_dtypes.finfo(BF16).min, BF16)], "/mask/Where")
+        grouped, repeated = w.constant([1, 1, c.heads // c.kv_heads, 1, 1]), w.constant([1, c.heads, -1, c.head_dim])
         for i in range(count):
             q, k, v = (w.input(f"{n}{i}", number, [1, rows, h * c.head_dim]) for n, h in (("q", c.heads), ("k", c.kv_heads), ("v", c.kv_heads)))
-            b.cached = lambda new, layer, part, name: w.node("Reshape", [w.node("Expand", [w.node("Unsqueeze", [new, w.constant([2])], f"{name}/{part}/Unsqueeze"), b.grouped], f"{name}/{part}/Expand"), b.repeated], f"{name}/{part}/Reshape")
+            b.cached = lambda new, layer, part, name: w.node("Reshape", [w.node("Expand", [w.node("Unsqueeze", [new, w.constant([2])], f"{name}/{part}/Unsqueeze"), grouped], f"{name}/{part}/Expand"), repeated], f"{name}/{part}/Reshape")
             w.output(f"y{i}", number, [1, rows, c.heads * c.head_dim])
             b.core(q, k, v, i, f"/{i}")
             w.rename_last(f"y{i}")

@@ -187,7 +187,7 @@ def norm(bench):
 @guarded
 def prefill_attention(bench, rows, target_us):
     c, count = random_llama.SIZES["8b"], card_models.repeats(target_us)
-    model = card_models.prefill_attentions(bench.folder / "m.onnx", rows, count)
+    model = card_models.prefill_attentions(bench.folder / "m.onnx", count)
     q, k, v = ([random(1, rows, h * c.head_dim) for _ in range(count)] for h in (c.heads, c.kv_heads, c.kv_heads))
     heads = lambda t: t.view(1, rows, -1, c.head_dim).transpose(1, 2)
     cos, sin = peers.tables(rows)
@@ -202,6 +202,7 @@ def prefill_attention(bench, rows, target_us):
     found += peer(bench, "compile (rotation + attention)", [lambda s=s: f(*s) for s in zip(q, k, v)])
     outputs = {f"y{i}": random(1, rows, c.heads * c.head_dim) for i in range(count)}
     inputs = {f"{n}{i}": t for n, ts in (("q", q), ("k", k), ("v", v)) for i, t in enumerate(ts)}
+    inputs |= {"cos": cos[None, None].bfloat16(), "sin": sin[None, None].bfloat16()}
     # The last rows see the most keys.
     found += ours(bench, model, inputs, outputs, count, lambda: {})
     if found and found[-1].name == "fusion":
@@ -304,7 +305,7 @@ def generated(bench, form, c):
     path = bench.folder / "llama.onnx"
     size = random_llama.build(path, c, form)
     built = time.time()
-    bench.tool("fusion-compile", path, "-o", bench.folder / "llama.fusion", "--target=sm_90a", "--kv-cache=state", "--max-context=2304")
+    bench.tool("fusion-compile", path, "-o", bench.folder / "llama.fusion", "--target=sm_90a", "--kv-cache=state", "--max-context=2304", "--logits=last")
     path.with_name("llama.onnx.data").unlink()
     print(f"written {size / 1e9:.1f} GB in {built - start:.1f} s, compiled in {time.time() - built:.1f} s", flush=True)
     result = {}
