@@ -23,10 +23,22 @@ PackedLayout kernels::getPackedLayout(KernelOp kernel, unsigned operand) {
   return lists(kStripsParam) ? PackedLayout::Strips : PackedLayout::RowMajor;
 }
 
-bool kernels::isPackedArgument(BlockArgument argument) {
-  auto kernel = dyn_cast<KernelOp>(argument.getOwner()->getParentOp());
-  return kernel && getPackedLayout(kernel, argument.getArgNumber()) !=
-                       PackedLayout::RowMajor;
+llvm::StringRef kernels::getLayoutName(KernelOp kernel, unsigned operand) {
+  switch (getPackedLayout(kernel, operand)) {
+  case PackedLayout::RowMajor:
+    return "";
+  case PackedLayout::Fragments:
+    return kFragmentsLayout;
+  case PackedLayout::Strips:
+    return kStripsLayout;
+  }
+  llvm_unreachable("no such layout");
+}
+
+PackedLayout kernels::getPackedLayout(llvm::StringRef name) {
+  if (name == kFragmentsLayout)
+    return PackedLayout::Fragments;
+  return name == kStripsLayout ? PackedLayout::Strips : PackedLayout::RowMajor;
 }
 
 bool kernels::isLowBitCode(Type element) {
@@ -229,7 +241,7 @@ static bool setZero(LowBitWeight &weight, std::string &reason) {
     reason = "floating-point codes with a zero point";
     return false;
   }
-  weight.implicitZero = implicit + int64_t(flip);
+  weight.implicitZero = (weight.zeros ? 0 : implicit) + int64_t(flip);
   if (weight.implicitZero < 0 || weight.implicitZero > 255) {
     reason = "a zero point outside the range of the codes";
     return false;

@@ -11,6 +11,8 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::kernels;
@@ -105,12 +107,63 @@ std::string bundle(KernelOp kernel, SkinnyShape &shape) {
       return "the number of columns is not known";
     b.firstRow = shape.rows;
     b.rows = *n;
-    shape.rows += *n;
+    shape.rows +=
+        shape.isLowBit() ? int64_t(llvm::alignTo(*n, kStripRows)) : *n;
     if (b.products.size() != shape.bundles[0].products.size())
       return "results of different numbers of products";
   }
   shape.productsPerRow = shape.bundles[0].products.size();
   return "";
+}
+
+/// The packed weights of all products, when they are of one format.
+void findLowBit(KernelOp kernel, SkinnyShape &shape) {
+  Type element = elementType(shape.lhs);
+  if (!(element.isBF16() || element.isF16()) || shape.k % 8 != 0)
+    return;
+  SmallVector<LowBitWeight, 4> found;
+  for (const SkinnyWeight &weight : shape.weights) {
+    std::string reason;
+    auto own = getLowBitWeight(kernel, weight.product, reason);
+    if (!own || elementType(weight.product.getRhs()) != element)
+      return;
+    if (own->oneScale && own->zeros)
+      return;
+    found.push_back(*own);
+    const LowBitWeight &first = found.front();
+    if (own->code() != first.code() || own->scale() != first.scale() ||
+        own->zero() != first.zero() || own->group != first.group ||
+        own->oneScale != first.oneScale ||
+        own->implicitZero != first.implicitZero || own->k != shape.k)
+      return;
+  }
+  shape.lowBit = std::move(found);
+}
+
+/// 32-bit registers of the scales and zero points of two rows.
+unsigned scaleRegisters(const LowBitWeight &weight) {
+  unsigned count = 0;
+  for (Type type : {weight.scale(), weight.zero()})
+    if (type && !weight.oneScale)
+      count += type.getIntOrFloatBitWidth() == 32 ? 2 : 1;
+  return count;
+}
+
+/// All threads make lhs; a warp walks the strips of its block in steps, of
+/// which it has the words in registers, twice.
+void splitLowBit(SkinnyShape &shape, unsigned registerPieces) {
+  const LowBitWeight &weight = shape.lowBit[0];
+  shape.vector = 8;
+  shape.threadsPerRow = kChainThreads;
+  unsigned registers = 4 * registerPieces + registerPieces;
+  for (shape.pieces = registerPieces;; shape.pieces /= 2) {
+    int64_t most = std::min<int64_t>(256, shape.stepColumns());
+    shape.span = weight.group == weight.k ? most : std::gcd(weight.group, most);
+    if (shape.pieces == 1 ||
+        4 * shape.pieces + shape.scalesPerStep() * scaleRegisters(weight) <=
+            registers)
+      break;
+  }
 }
 
 /// How threads split a row, and what each of them holds.
@@ -136,6 +189,16 @@ void split(SkinnyShape &shape, unsigned registerPieces) {
 }
 
 } // namespace
+
+int64_t SkinnyShape::scalesPerStep() const {
+  const LowBitWeight &weight = lowBit[0];
+  if (weight.oneScale)
+    return 0;
+  int64_t columns = stepColumns();
+  if (columns % weight.group == 0)
+    return columns / weight.group;
+  return weight.group % columns == 0 || weight.group == k ? 1 : columns / span;
+}
 
 std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
                                                    unsigned registerPieces,
@@ -181,6 +244,7 @@ std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
   } else if (none != "has no reduction") {
     return refuse("reduces axes that are not the last ones");
   }
+  findLowBit(kernel, shape);
   if (std::string why = bundle(kernel, shape); !why.empty()) {
     reason = why;
     return std::nullopt;
@@ -189,12 +253,16 @@ std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,
     return refuse("too many columns");
   Type element = elementType(first.getRhs());
   int64_t perPiece = 128 / std::max(1u, element.getIntOrFloatBitWidth());
-  shape.streamed = *k % perPiece == 0 &&
-                   llvm::all_of(shape.weights, [&](const SkinnyWeight &w) {
-                     return w.argument && w.offset % perPiece == 0 &&
-                            elementType(w.argument) == element;
-                   });
-  split(shape, registerPieces);
+  shape.streamed = shape.isLowBit() ||
+                   (*k % perPiece == 0 &&
+                    llvm::all_of(shape.weights, [&](const SkinnyWeight &w) {
+                      return w.argument && w.offset % perPiece == 0 &&
+                             elementType(w.argument) == element;
+                    }));
+  if (shape.isLowBit())
+    splitLowBit(shape, registerPieces);
+  else
+    split(shape, registerPieces);
   if (shape.sharedBytes() > kMostSharedBytes)
     return refuse("lhs does not fit in shared memory");
   return shape;

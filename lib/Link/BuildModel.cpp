@@ -1,5 +1,7 @@
 //===- BuildModel.cpp - Planned IR as an artifact's model -----------------===//
 
+#include "WeightBytes.h"
+
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Link/Link.h"
 
@@ -131,8 +133,13 @@ private:
       weight.type = dtypeOf(op.getTensor());
       ArrayRef<int64_t> shape = cast<ShapedType>(op.getTensor()).getShape();
       weight.shape.assign(shape.begin(), shape.end());
+      weight.layout = op.getLayout().value_or("").str();
+      auto type = cast<RankedTensorType>(op.getTensor());
+      kernels::PackedLayout layout = getLayout(op);
       weight.bytes =
-          static_cast<uint64_t>(*numBytes(op.getTensor()).asConstant());
+          static_cast<uint64_t>(layout == kernels::PackedLayout::RowMajor
+                                    ? *numBytes(type).asConstant()
+                                    : kernels::packedBytes(layout, type));
     }
   }
 

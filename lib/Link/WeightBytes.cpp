@@ -7,6 +7,8 @@
 
 #include "WeightBytes.h"
 
+#include "PackingSink.h"
+
 #include "fusion/Eval/Eval.h"
 #include "fusion/Support/FloatTypes.h"
 
@@ -31,6 +33,10 @@ public:
   std::string text;
 };
 } // namespace
+
+kernels::PackedLayout fusion::getLayout(plan::ConstantOp constant) {
+  return kernels::getPackedLayout(constant.getLayout().value_or(""));
+}
 
 WeightBytes::~WeightBytes() {
   for (auto &entry : files)
@@ -185,6 +191,17 @@ static std::string packElements(DenseElementsAttr elements) {
 }
 
 Status WeightBytes::write(plan::ConstantOp constant, artifact::ByteSink &sink) {
+  kernels::PackedLayout layout = getLayout(constant);
+  if (layout == kernels::PackedLayout::RowMajor)
+    return writeRows(constant, sink);
+  PackingSink packing(layout, cast<RankedTensorType>(constant.getTensor()),
+                      sink);
+  Status status = writeRows(constant, packing);
+  return status ? packing.finish() : status;
+}
+
+Status WeightBytes::writeRows(plan::ConstantOp constant,
+                              artifact::ByteSink &sink) {
   if (auto source = dyn_cast_or_null<WeightRefAttr>(constant.getValueAttr()))
     return isa_and_nonnull<RankedTensorType>(source.getStored())
                ? copyTransposed(
@@ -202,7 +219,7 @@ Status WeightBytes::write(plan::ConstantOp constant, artifact::ByteSink &sink) {
 
 Result<std::string> WeightBytes::read(plan::ConstantOp constant) {
   StringSink sink;
-  if (Status s = write(constant, sink); !s)
+  if (Status s = writeRows(constant, sink); !s)
     return s;
   return std::move(sink.text);
 }

@@ -6,10 +6,14 @@
 #include "fusion/Artifact/Writer.h"
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Dialect/Plan/PlanOps.h"
+#include "fusion/Kernels/LowBit.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace fusion {
+
+/// How a constant is stored.
+kernels::PackedLayout getLayout(plan::ConstantOp constant);
 
 /// Reads or computes the bytes of constants. Files stay open until the end;
 /// nothing of their contents is kept.
@@ -25,6 +29,8 @@ public:
   Status write(plan::ConstantOp constant, artifact::ByteSink &sink);
 
 private:
+  /// The same in row-major order, whatever its layout.
+  Status writeRows(plan::ConstantOp constant, artifact::ByteSink &sink);
   /// Copies the bytes of a file, rounded to `element` where they are stored in
   /// another type.
   Status copyFile(WeightRefAttr source, mlir::Type element,

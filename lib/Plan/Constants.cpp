@@ -9,29 +9,40 @@ using namespace fusion;
 static constexpr int64_t kMostEvaluatedElements = 1 << 22;
 
 plan::ConstantOp ConstantPool::insert(StringRef name, Type type,
-                                      Attribute value) {
+                                      Attribute value, StringRef layout) {
   OpBuilder builder(module.getContext());
   auto constant = plan::ConstantOp::create(
       builder, builder.getUnknownLoc(), name, name, type, value,
-      FlatSymbolRefAttr(), IntegerAttr(), ArrayAttr());
+      FlatSymbolRefAttr(), IntegerAttr(), ArrayAttr(),
+      layout.empty() ? StringAttr() : builder.getStringAttr(layout));
   symbols.insert(constant); // makes the symbol unique; the name stays
   return constant;
 }
 
-plan::ConstantOp ConstantPool::get(Value value) {
+plan::ConstantOp ConstantPool::get(Value value, StringRef layout) {
+  auto key = [&](Attribute bytes) -> Attribute {
+    if (layout.empty())
+      return bytes;
+    return ArrayAttr::get(
+        module.getContext(),
+        {bytes, StringAttr::get(module.getContext(), layout)});
+  };
   if (auto it = evaluated.find(value); it != evaluated.end())
     return it->second;
   Operation *op = value.getDefiningOp();
   if (auto weight = dyn_cast_or_null<fusion::WeightOp>(op)) {
-    plan::ConstantOp &constant = known[{weight.getSource(), weight.getType()}];
+    plan::ConstantOp &constant =
+        known[{key(weight.getSource()), weight.getType()}];
     if (!constant)
-      constant = insert(weight.getName(), weight.getType(), weight.getSource());
+      constant = insert(weight.getName(), weight.getType(), weight.getSource(),
+                        layout);
     return constant;
   }
   if (auto small = dyn_cast_or_null<fusion::ConstantOp>(op)) {
-    plan::ConstantOp &constant = known[{small.getValue(), small.getType()}];
+    plan::ConstantOp &constant =
+        known[{key(small.getValue()), small.getType()}];
     if (!constant)
-      constant = insert("constant", small.getType(), small.getValue());
+      constant = insert("constant", small.getType(), small.getValue(), layout);
     return constant;
   }
   return nullptr;
@@ -99,7 +110,7 @@ bool ConstantPool::evaluate(GroupOp group) {
       std::string name = "evaluated." + kernel.getValue().str();
       constant = plan::ConstantOp::create(builder, group.getLoc(), name, name,
                                           output.getType(), Attribute(), kernel,
-                                          index, sourcesAttr);
+                                          index, sourcesAttr, StringAttr());
       symbols.insert(constant);
     }
     evaluated[output] = constant;

@@ -2,6 +2,7 @@
 
 #include "Lowering.h"
 #include "fusion/Kernels/HostLaunch.h"
+#include "fusion/Kernels/LowBit.h"
 
 namespace fusion {
 #define GEN_PASS_DEF_LOWERTOLAUNCHES
@@ -169,11 +170,11 @@ private:
     return success();
   }
 
-  FailureOr<Value> getBuffer(Value value) {
+  FailureOr<Value> getBuffer(Value value, StringRef layout = "") {
     Value root = getRoot(value);
     if (auto it = buffers.find(root); it != buffers.end())
       return it->second;
-    plan::ConstantOp constant = shared.constants.get(root);
+    plan::ConstantOp constant = shared.constants.get(root, layout);
     if (!constant) {
       emitError(value.getLoc(), "value of type ")
           << value.getType() << " has no buffer";
@@ -196,18 +197,18 @@ private:
                       [&](Value v) { return buffers.count(v); }) &&
         shared.constants.evaluate(group))
       return success();
+    auto body = shared.symbols.lookup<KernelOp>(kernel.getValue());
     SmallVector<Value> inputs, results;
-    for (Value input : group.getInputs()) {
-      auto buffer = getBuffer(input);
+    for (auto [i, input] : llvm::enumerate(group.getInputs())) {
+      auto buffer = getBuffer(input, kernels::getLayoutName(body, i));
       if (failed(buffer))
         return failure();
       inputs.push_back(*buffer);
     }
     for (OpResult output : group->getResults())
       results.push_back(getResult(group, output, inputs));
-    createLaunch(group.getLoc(),
-                 shared.symbols.lookup<KernelOp>(kernel.getValue()), inputs,
-                 results, getExprs(sizes), getSite(group));
+    createLaunch(group.getLoc(), body, inputs, results, getExprs(sizes),
+                 getSite(group));
     return success();
   }
 

@@ -15,8 +15,9 @@ public:
       : module(module), symbols(module) {}
 
   /// The constant that a value is, or null: a `fusion.weight`, a
-  /// `fusion.constant`, or a result that Link evaluates.
-  plan::ConstantOp get(mlir::Value value);
+  /// `fusion.constant`, or a result that Link evaluates. `layout` names how the
+  /// kernel wants it to lie ("": row-major).
+  plan::ConstantOp get(mlir::Value value, llvm::StringRef layout = "");
 
   /// Makes the results of a bound group constants that Link evaluates, where
   /// all its inputs are constants and the results are worth their place in the
@@ -25,15 +26,21 @@ public:
 
 private:
   plan::ConstantOp insert(llvm::StringRef name, mlir::Type type,
-                          mlir::Attribute value);
+                          mlir::Attribute value, llvm::StringRef layout);
 
   mlir::ModuleOp module;
   mlir::SymbolTable symbols;
-  /// By value (or kernel, result and sources) and type.
+  /// By value (or kernel, result and sources; with the layout, if any) and
+  /// type.
   llvm::DenseMap<std::pair<mlir::Attribute, mlir::Type>, plan::ConstantOp>
       known;
   llvm::DenseMap<mlir::Value, plan::ConstantOp> evaluated;
 };
+
+/// Chooses the quantised weights that the card's kernels read in the packed
+/// layouts of Kernels/LowBit.h, the same in all functions for the card, and
+/// lists them in the groups' configurations.
+void packLowBitWeights(mlir::ModuleOp module);
 
 /// Whether the argument is a session state, and its index.
 std::optional<int64_t> getStateIndex(mlir::func::FuncOp function,

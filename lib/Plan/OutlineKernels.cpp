@@ -1,6 +1,6 @@
 //===- OutlineKernels.cpp - Groups to kernels -----------------------------===//
 
-#include "KernelTable.h"
+#include "Lowering.h"
 #include "fusion/Plan/Passes.h"
 
 namespace fusion {
@@ -143,7 +143,6 @@ void makeProgrammatic(GroupOp group) {
 
 struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
   void runOnOperation() override {
-    KernelTable table(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       wrapShapeValues(function);
       // Backwards, so that a group whose users have gone is seen as unused.
@@ -159,14 +158,15 @@ struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
         eraseDeadOps(*group.getBlock());
         settleInputs(group);
       }
-      for (GroupOp group : groups) {
-        if (!group)
-          continue;
+    }
+    packLowBitWeights(getOperation());
+    KernelTable table(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      for (auto group : function.getOps<GroupOp>()) {
         if (isProgrammatic(function))
           makeProgrammatic(group);
         bind(table, group);
       }
-    }
   }
 
   void bind(KernelTable &table, GroupOp group) {

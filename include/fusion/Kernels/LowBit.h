@@ -43,7 +43,10 @@ constexpr const char *kStripsParam = "strips";
 
 /// How an operand of the kernel lies in memory.
 PackedLayout getPackedLayout(KernelOp kernel, unsigned operand);
-bool isPackedArgument(mlir::BlockArgument argument);
+/// Its name; "" for row-major.
+llvm::StringRef getLayoutName(KernelOp kernel, unsigned operand);
+/// The layout of that name.
+PackedLayout getPackedLayout(llvm::StringRef name);
 
 constexpr int64_t kStripRows = 16, kUnitBytes = 512;
 

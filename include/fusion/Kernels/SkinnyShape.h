@@ -17,6 +17,7 @@
 #define FUSION_KERNELS_SKINNYSHAPE_H
 
 #include "fusion/Kernels/CardLaunch.h"
+#include "fusion/Kernels/LowBit.h"
 
 namespace fusion::kernels {
 
@@ -57,26 +58,64 @@ struct SkinnyShape {
   int64_t rows = 0;            ///< of all bundles
   unsigned productsPerRow = 1; ///< of each bundle
 
-  /// All weights are [N, K] in memory, in one type: they are streamed. Else
-  /// elements are pulled, slowly.
+  /// Weights of 4 or 8 bits of one format, one a product; else empty. Rows are
+  /// then numbered in strips of 16, and a bundle starts with a strip.
+  llvm::SmallVector<LowBitWeight, 4> lowBit;
+  bool isLowBit() const { return !lowBit.empty(); }
+  /// Of low-bit weights: columns of a step of a warp (`pieces` units), steps
+  /// of a strip, and columns whose products one sum takes before its scale.
+  int64_t stepColumns() const { return pieces * lowBit[0].unitColumns(); }
+  int64_t stepsPerStrip() const {
+    return (lowBit[0].units() + pieces - 1) / pieces;
+  }
+  int64_t span = 0;
+  /// Scales (and zero points) of a row that a step reads.
+  int64_t scalesPerStep() const;
+  /// Whether products need the sum of lhs over each span.
+  bool needsLhsSums() const {
+    return lowBit[0].zeros || lowBit[0].implicitZero != 0;
+  }
+  /// Columns of lhs in shared memory, all threads' vectors.
+  int64_t paddedColumns() const {
+    int64_t all = kChainThreads * int64_t(vector);
+    return (k + all - 1) / all * all;
+  }
+
+  /// All weights are [N, K] in memory, in one type (or packed): they are
+  /// streamed. Else elements are pulled, slowly.
   bool streamed = false;
   unsigned vector = 1;        ///< elements of 16 bytes of a weight
   unsigned threadsPerRow = 0; ///< 32 or kChainThreads
   /// Loads of 16 bytes that a thread makes of a row: `pieces` at a time,
   /// `turns` times; `rowsAtOnce` rows at a time when there is one turn.
   unsigned pieces = 1, turns = 1, rowsAtOnce = 1;
+  /// Vectors of a row of lhs that a thread makes.
+  unsigned rowChunks() const {
+    return isLowBit() ? unsigned(paddedColumns() / (kChainThreads * vector))
+                      : pieces * turns;
+  }
   /// Columns of lhs are kept in shared memory, not in registers.
   bool sharedLhs = false;
   unsigned blocks() const { return kMultiprocessors * kChainBlocks; }
   /// Rows of a block, at most.
-  int64_t rowsPerBlock() const { return (rows + blocks() - 1) / blocks(); }
+  int64_t rowsPerBlock() const {
+    int64_t unit = isLowBit() ? kStripRows : 1;
+    return (rows / unit + blocks() - 1) / blocks() * unit;
+  }
   /// Partial sums of one product's row.
   unsigned partials() const {
     return std::max(turns * threadsPerRow / 32, kChainThreads / 32);
   }
-  /// Shared memory: lhs in fp32, then the partial sums.
+  /// Shared memory: lhs in fp32 (or in 16 bits, with its sums), then the
+  /// partial sums.
+  int64_t lhsBytes() const {
+    int64_t packed =
+        isLowBit() ? 2 * paddedColumns() + paddedColumns() / span * 4 : 0;
+    return std::max((4 * k + 15) / 16 * 16, packed);
+  }
   unsigned sharedBytes() const {
-    return unsigned(4 * (k + rowsPerBlock() * productsPerRow * partials()));
+    return unsigned(lhsBytes() +
+                    4 * rowsPerBlock() * productsPerRow * partials());
   }
 };
 

@@ -78,7 +78,11 @@ Value CardTarget::load(BodyEmitter &emitter, BlockArgument argument,
   Val pointer = pointers[argument.getArgNumber()];
   Type stored = memoryElement(element);
   Val value;
-  if (element.getIntOrFloatBitWidth() < 8 && !element.isInteger(1)) {
+  auto layout = kernels::getPackedLayout(kernel, argument.getArgNumber());
+  if (layout != kernels::PackedLayout::RowMajor) {
+    value = loadFromLayout(layout, pointer, offset,
+                           cast<RankedTensorType>(argument.getType()), width);
+  } else if (element.getIntOrFloatBitWidth() < 8 && !element.isInteger(1)) {
     value = loadPacked(emitter, pointer, offset, element, width);
   } else {
     Type type = vectorOf(element.isInteger(1) ? element : stored, width);

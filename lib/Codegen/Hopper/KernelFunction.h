@@ -13,6 +13,7 @@
 #include "fusion/Codegen/Common/BodyEmitter.h"
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Kernels/CardLaunch.h"
+#include "fusion/Kernels/LowBit.h"
 
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
@@ -53,6 +54,13 @@ private:
   Val loadPacked(codegen::BodyEmitter &emitter, Val pointer,
                  const codegen::Index &offset, mlir::Type element,
                  unsigned width);
+  /// An element of an operand in a packed layout (Kernels/LowBit.h), as memory
+  /// holds it otherwise, by its row-major number.
+  Val loadFragment(Val pointer, Val number, mlir::RankedTensorType type);
+  Val loadStrip(Val pointer, Val number, mlir::RankedTensorType type);
+  Val loadFromLayout(kernels::PackedLayout layout, Val pointer,
+                     const codegen::Index &offset, mlir::RankedTensorType type,
+                     unsigned width);
 
   KernelBuilder &k;
   KernelOp kernel;

@@ -11,12 +11,14 @@
 // In a programmatic launch the first two buffers of weights, and a norm's
 // weight, are loaded before the wait for the previous kernel.
 //
+// Packed weights of 4 and 8 bits have a main loop of their own (LowBitStream).
+//
 // Where weights do not lie row by row, or a pointer is not aligned, elements
 // are pulled one by one: the same sums, slower.
 //
 //===----------------------------------------------------------------------===//
 
-#include "RowTemplate.h"
+#include "LowBitStream.h"
 
 #include "fusion/Kernels/HostShape.h"
 #include "fusion/Kernels/SkinnyShape.h"
@@ -46,6 +48,8 @@ public:
 private:
   // Launch.
   bool isInvariant(unsigned argument) const;
+  bool weightsAreInvariant() const;
+  void findBases();
   void placeBlock();
 
   // The row of lhs.
@@ -88,6 +92,7 @@ private:
   Val position, rowGroup;    ///< of the thread: among those of a row, which row
   SmallVector<Vals> columns; ///< of lhs, fp32, one list a piece
   SmallVector<SmallVector<Val>> bases; ///< addresses, by slot and bundle
+  std::optional<LowBitStream> lowBit;  ///< where packed weights are streamed
 };
 
 //===----------------------------------------------------------------------===//
@@ -99,6 +104,30 @@ bool SkinnyTemplate::isInvariant(unsigned argument) const {
          kernels::isStepInvariant(f.kernel, argument);
 }
 
+bool SkinnyTemplate::weightsAreInvariant() const {
+  for (const kernels::LowBitWeight &w : shape.lowBit)
+    for (BlockArgument argument : {w.codes, w.scales, w.zeros})
+      if (argument && !isInvariant(argument.getArgNumber()))
+        return false;
+  return shape.isLowBit() || llvm::all_of(shape.weights, [&](auto &w) {
+           return isInvariant(w.argument.getArgNumber());
+         });
+}
+
+/// Addresses of the weights, of the first row of all bundles.
+void SkinnyTemplate::findBases() {
+  for (unsigned slot = 0; slot < shape.productsPerRow; ++slot) {
+    bases.emplace_back();
+    for (const SkinnyBundle &bundle : shape.bundles) {
+      auto &weight = shape.weights[bundle.products[slot]];
+      int64_t start = weight.offset - bundle.firstRow * shape.k;
+      bases.back().push_back(
+          k.toInteger(target.pointers[weight.argument.getArgNumber()]) +
+          start * int64_t(16 / shape.vector));
+    }
+  }
+}
+
 /// Blocks that share a multiprocessor have neighbouring rows, so that each
 /// multiprocessor has the same number of them, give or take one.
 void SkinnyTemplate::placeBlock() {
@@ -106,10 +135,12 @@ void SkinnyTemplate::placeBlock() {
   Val block = k.block();
   Val place = (block % kMulti) * int64_t(kernels::kChainBlocks) +
               block / int64_t(kMulti);
-  firstRow = place * shape.rows / int64_t(shape.blocks());
-  endRow = (place + 1) * shape.rows / int64_t(shape.blocks());
+  int64_t unit = shape.isLowBit() ? kernels::kStripRows : 1;
+  int64_t units = shape.rows / unit;
+  firstRow = place * units / int64_t(shape.blocks()) * unit;
+  endRow = (place + 1) * units / int64_t(shape.blocks()) * unit;
   shared = k.dynamicShared();
-  partial = k.at(shared, 4 * shape.k);
+  partial = k.at(shared, shape.lhsBytes());
   unsigned threads = shape.threadsPerRow;
   position = threads == 32 ? k.lane() : k.thread();
   rowGroup = threads == 32 ? k.warp() : k.i32(0);
@@ -136,6 +167,8 @@ bool SkinnyTemplate::hasNarrowLhs() const {
 }
 
 void SkinnyTemplate::keepColumns(RowTemplate &row) {
+  if (lowBit)
+    return lowBit->keepLhs(row);
   Type element = elementType(shape.lhs), real = k.f32(0).type();
   bool narrow = hasNarrowLhs();
   for (auto [piece, column] : llvm::enumerate(row.getColumns())) {
@@ -225,6 +258,8 @@ Val SkinnyTemplate::addressOf(Val row, unsigned slot) {
 /// The 32-bit words of a step: pieces of `rowsAtOnce` rows of each slot, zeros
 /// beyond the block's rows and the row's end.
 Vals SkinnyTemplate::loadStep(Val step) {
+  if (lowBit)
+    return lowBit->load(step);
   Vals words;
   int64_t threads = shape.threadsPerRow;
   int64_t groups = kernels::kChainThreads / threads;
@@ -301,6 +336,8 @@ void SkinnyTemplate::multiply(Val step, ArrayRef<Val> words) {
 }
 
 void SkinnyTemplate::stream(Vals first, Vals second) {
+  if (lowBit)
+    return lowBit->stream(first, second);
   int64_t atOnce =
       kernels::kChainThreads / shape.threadsPerRow * shape.rowsAtOnce;
   Val steps =
@@ -333,7 +370,7 @@ void SkinnyTemplate::spreadRow(RowTemplate &row) {
 
 void SkinnyTemplate::forBundles(
     Val row, llvm::function_ref<void(const SkinnyBundle &)> body) {
-  if (shape.bundles.size() == 1)
+  if (shape.bundles.size() == 1 && shape.bundles[0].rows == shape.rows)
     return body(shape.bundles[0]);
   for (const SkinnyBundle &bundle : shape.bundles) {
     Val inside = row < k.i32(bundle.firstRow + bundle.rows);
@@ -429,7 +466,7 @@ void SkinnyTemplate::loadEpilogueOperands() {
       shape.rowsPerBlock() > int64_t(kernels::kChainThreads))
     return;
   const SkinnyBundle &bundle = shape.bundles[0];
-  Val row = k.min(firstRow + k.thread(), k.i32(shape.rows - 1));
+  Val row = k.min(firstRow + k.thread(), k.i32(bundle.rows - 1));
   Indices indices = indicesAt(bundle, row);
   group.setWidth(1);
   for (Operation &op : *f.kernel.getBlock()) {
@@ -462,6 +499,9 @@ void SkinnyTemplate::finishRow(Val number) {
         Val value = k.load(partial, at + int64_t(part), k.f32(0).type(), {});
         total = part ? total + value : value;
       }
+      if (lowBit)
+        if (Val scale = lowBit->scaleOf(number))
+          total = total * scale;
       if (group.isStrict())
         total = k.wrap(
             target.round(group, total, elementType(product.getResult()), true));
@@ -500,10 +540,13 @@ void SkinnyTemplate::finishRows() {
 
 void SkinnyTemplate::build(bool streamed) {
   placeBlock();
-  usedParts = streamed ? shape.turns * shape.threadsPerRow / 32
-                       : kernels::kChainThreads / 32;
+  usedParts = streamed && !shape.isLowBit()
+                  ? shape.turns * shape.threadsPerRow / 32
+                  : kernels::kChainThreads / 32;
+  if (streamed && shape.isLowBit())
+    lowBit.emplace(f, shape);
   unsigned vector = streamed ? shape.vector : 1;
-  unsigned chunks = streamed ? shape.pieces * shape.turns : 0;
+  unsigned chunks = streamed ? shape.rowChunks() : 0;
   unsigned threads = streamed ? shape.threadsPerRow : kernels::kChainThreads;
   RowTemplate row(f, shape.space, threads, vector, chunks);
   Val stores = k.block() == k.i32(0);
@@ -513,24 +556,16 @@ void SkinnyTemplate::build(bool streamed) {
   row.place(ix.index(0), streamed ? position : k.thread(), stores);
 
   Vals first, second;
-  bool early = streamed && llvm::all_of(shape.weights, [&](auto &w) {
-                 return isInvariant(w.argument.getArgNumber());
-               });
+  bool early = streamed && weightsAreInvariant();
   auto loadFirst = [&] {
     first = loadStep(k.i32(0));
     second = loadStep(k.i32(1));
   };
-  if (streamed)
-    for (unsigned slot = 0; slot < shape.productsPerRow; ++slot) {
-      bases.emplace_back();
-      for (const SkinnyBundle &bundle : shape.bundles) {
-        auto &weight = shape.weights[bundle.products[slot]];
-        int64_t start = weight.offset - bundle.firstRow * shape.k;
-        bases.back().push_back(
-            k.toInteger(target.pointers[weight.argument.getArgNumber()]) +
-            start * int64_t(16 / shape.vector));
-      }
-    }
+  if (lowBit)
+    lowBit->place(firstRow / kernels::kStripRows, endRow / kernels::kStripRows,
+                  shared, partial);
+  else if (streamed)
+    findBases();
   if (early)
     loadFirst();
   if (kernels::isProgrammatic(f.kernel)) {

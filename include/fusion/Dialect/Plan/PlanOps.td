@@ -127,14 +127,18 @@ def Plan_ConstantOp : Plan_Op<"constant", [
     plan.constant @one "one" : tensor<2xf32> = dense<1.0> : tensor<2xf32>
     plan.constant @w1 "w + 1" : tensor<16x16xf32> evaluates @pointwise_0 result 0 of [@w, @one]
     ```
+
+    `layout` names the packed layout in which Link stores them (Kernels/LowBit.h);
+    absent, they are row-major.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$name,
                        TypeAttr:$tensor, OptionalAttr<AnyAttr>:$value,
                        OptionalAttr<FlatSymbolRefAttr>:$kernel,
                        OptionalAttr<Plan_I64Attr>:$result,
-                       OptionalAttr<FlatSymbolRefArrayAttr>:$sources);
+                       OptionalAttr<FlatSymbolRefArrayAttr>:$sources,
+                       OptionalAttr<StrAttr>:$layout);
   let assemblyFormat = [{
-    $sym_name $name `:` $tensor (`=` $value^)?
+    $sym_name $name `:` $tensor (`layout` $layout^)? (`=` $value^)?
     (`evaluates` $kernel^ `result` $result `of` $sources)? attr-dict
   }];
   let hasVerifier = 1;

@@ -1,0 +1,422 @@
+//===- LowBitStream.cpp - Packed weights past one row of lhs --------------===//
+
+#include "LowBitStream.h"
+
+#include "fusion/Codegen/Common/NarrowFloat.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::hopper;
+using kernels::LowBitWeight;
+using kernels::SkinnyBundle;
+using kernels::SkinnyShape;
+
+/// Lhs in bf16 is this many binary places higher, so that products with
+/// subnormal codes are normal fp32 numbers.
+static constexpr int kRaisedBf16 = 64;
+
+//===----------------------------------------------------------------------===//
+// Codes
+//===----------------------------------------------------------------------===//
+
+/// Where the magnitude of a float code has to start in a 16-bit float, and the
+/// exponent that its value then lacks.
+static std::pair<int, int> floatPlace(Type code, Type element) {
+  bool half = element.isF16();
+  if (isa<Float4E2M1FNType>(code))
+    return half ? std::pair(9, -14) : std::pair(6, -126);
+  if (isa<Float8E4M3FNType>(code))
+    return half ? std::pair(7, -8) : std::pair(4, -120);
+  return half ? std::pair(8, 0) : std::pair(5, -112);
+}
+
+Val CodeFragments::take(KernelBuilder &k, Val word, unsigned slot) const {
+  unsigned bits = code.getIntOrFloatBitWidth(), sign = 1u << (bits - 1);
+  std::map<int, unsigned> masks; // of what lands in its place, by the shift
+  for (kernels::BitMove move : kernels::getCodeMoves(code, slot)) {
+    int wanted = int(bits * slot % 8);
+    if (isa<FloatType>(code))
+      wanted =
+          move.mask == sign ? 16 - int(bits) : floatPlace(code, element).first;
+    masks[wanted - move.left] |= move.mask << wanted;
+  }
+  Val result;
+  for (auto [left, mask] : masks) {
+    Val moved = left < 0 ? word >> -left : left > 0 ? word << left : word;
+    Val part = moved & int64_t(int32_t(mask * 0x10001u));
+    result = result ? result | part : part;
+  }
+  return result;
+}
+
+int CodeFragments::exponent(unsigned slot) const {
+  if (isa<FloatType>(code))
+    return floatPlace(code, element).second;
+  int lowest = element.isF16() ? -24 : -133;
+  return lowest + int(code.getIntOrFloatBitWidth() * slot % 8);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+LowBitStream::LowBitStream(KernelFunction &f, const SkinnyShape &shape)
+    : f(f), k(f.k), group(f.group()),
+      target(static_cast<CardTarget &>(group.getTarget())), shape(shape),
+      weight(shape.lowBit[0]), element(elementType(shape.lhs)),
+      fragments(weight.code(), element) {}
+
+void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
+  firstStrip = first;
+  lhs = lhsMemory;
+  lhsSums = k.at(lhs, 2 * shape.paddedColumns());
+  partial = sums;
+  high = k.lane() / 4;
+  low = k.lane() % 4;
+  constexpr int64_t kWarps = kernels::kChainThreads / 32;
+  Val steps = (end - first) * (shape.stepsPerStrip() * shape.productsPerRow);
+  firstStep = steps * k.warp() / kWarps;
+  endStep = steps * (k.warp() + 1) / kWarps;
+  bases.resize(3);
+  for (unsigned slot = 0; slot < shape.productsPerRow; ++slot) {
+    for (auto &list : bases)
+      list.emplace_back();
+    for (const SkinnyBundle &bundle : shape.bundles) {
+      const LowBitWeight &own = shape.lowBit[bundle.products[slot]];
+      int64_t before = bundle.firstRow / kernels::kStripRows;
+      BlockArgument arguments[] = {own.codes, own.scales, own.zeros};
+      for (auto [i, argument] : llvm::enumerate(arguments)) {
+        if (!argument || (i && own.oneScale)) {
+          bases[i].back().push_back(Val());
+          continue;
+        }
+        int64_t strip = i ? own.groups() * kernels::kStripRows *
+                                kernels::stripBytes(elementType(argument))
+                          : own.units() * kernels::kUnitBytes;
+        Val start = k.toInteger(target.pointers[argument.getArgNumber()]);
+        bases[i].back().push_back(start - before * strip);
+      }
+    }
+  }
+}
+
+LowBitStream::Step LowBitStream::at(Val number) {
+  Val step = firstStep + number;
+  int64_t steps = shape.stepsPerStrip();
+  Step result;
+  result.exists = step < endStep;
+  result.part = step % steps;
+  Val row = step / steps;
+  result.slot = row % int64_t(shape.productsPerRow);
+  result.strip = firstStrip + row / int64_t(shape.productsPerRow);
+  return result;
+}
+
+Val LowBitStream::base(const Step &step, unsigned operand) {
+  Val result;
+  for (unsigned slot = 0; slot < shape.productsPerRow; ++slot) {
+    Val own = bases[operand][slot][0];
+    for (auto [i, bundle] : llvm::enumerate(shape.bundles))
+      if (i)
+        own =
+            k.select(step.strip < k.i32(bundle.firstRow / kernels::kStripRows),
+                     own, bases[operand][slot][i]);
+    result = slot ? k.select(step.slot == k.i32(slot), own, result) : own;
+  }
+  return result;
+}
+
+/// Number of a group among those of a row; i32.
+Val LowBitStream::scaleIndex(const Step &step, unsigned number) {
+  int64_t columns = shape.stepColumns();
+  if (weight.group == weight.k)
+    return k.i32(0);
+  if (columns % weight.group == 0)
+    return step.part * (columns / weight.group) + int64_t(number);
+  int64_t width = shape.scalesPerStep() == 1 ? columns : shape.span;
+  return (step.part * columns + int64_t(number) * width) / weight.group;
+}
+
+/// `bytes` (2, 4 or 8) at a global address, in i32 each, zeros where not
+/// active; before the wait for the previous kernel like the codes.
+static Vals loadBytes(KernelBuilder &k, Val address, Val active,
+                      unsigned bytes) {
+  ImplicitLocOpBuilder &b = k.builder();
+  Val flag = k.wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
+  Type i32 = b.getI32Type();
+  StringRef start = "{ .reg .pred p; setp.ne.b32 p, ";
+  if (bytes == 8)
+    return ptx(k, {i32, i32},
+               (start + "$3, 0; mov.b32 $0, 0; mov.b32 $1, 0; @p "
+                        "ld.global.L1::no_allocate.v2.b32 {$0, $1}, [$2]; }")
+                   .str(),
+               "=&r,=&r,l,r", {address, flag});
+  StringRef kind = bytes == 4 ? "b32 $0, [$1]; }" : "u16 h, [$1]; ";
+  std::string text = (start + "$2, 0; mov.b32 $0, 0; ").str();
+  if (bytes == 4)
+    text += ("@p ld.global.L1::no_allocate." + kind).str();
+  else
+    text += (".reg .b16 h; mov.b16 h, 0; @p ld.global.L1::no_allocate." + kind +
+             "cvt.u32.u16 $0, h; }")
+                .str();
+  return ptx(k, {i32}, text, "=&r,l,r", {address, flag});
+}
+
+/// Of each group of the step, the elements of this lane's two rows.
+void LowBitStream::loadPairs(const Step &step, Type type, unsigned operand,
+                             Vals &words) {
+  int64_t bytes = kernels::stripBytes(type), line = kernels::kStripRows * bytes;
+  Val start = base(step, operand) +
+              k.toI64(step.strip) * (weight.groups() * line) +
+              k.toI64(high) * (2 * bytes);
+  for (unsigned i = 0; i < shape.scalesPerStep(); ++i) {
+    Val index = scaleIndex(step, i);
+    Val active = step.exists;
+    if (shape.scalesPerStep() > 1)
+      active = active && index < k.i32(weight.groups());
+    words.append(loadBytes(k, start + k.toI64(index) * line, active,
+                           unsigned(2 * bytes)));
+  }
+}
+
+Vals LowBitStream::load(Val number) {
+  Step step = at(number);
+  Vals words;
+  Val first = step.part * int64_t(shape.pieces);
+  Val address = base(step, 0) +
+                (k.toI64(step.strip) * weight.units() + k.toI64(first)) *
+                    kernels::kUnitBytes +
+                k.toI64(k.lane()) * 16;
+  bool whole = weight.units() % shape.pieces == 0;
+  for (unsigned i = 0; i < shape.pieces; ++i) {
+    Val active = step.exists;
+    if (!whole)
+      active = active && first + int64_t(i) < k.i32(weight.units());
+    words.append(k.loadStreamed(address + int64_t(i) * kernels::kUnitBytes,
+                                active, /*piecewise=*/true));
+  }
+  if (weight.scale() && !weight.oneScale)
+    loadPairs(step, weight.scale(), 1, words);
+  if (weight.zero())
+    loadPairs(step, weight.zero(), 2, words);
+  return words;
+}
+
+//===----------------------------------------------------------------------===//
+// Lhs
+//===----------------------------------------------------------------------===//
+
+/// The B fragments of two steps of mma lie together: lane % 4 has 16 bytes.
+void LowBitStream::keepLhs(RowTemplate &row) {
+  constexpr int64_t kThreads = kernels::kChainThreads;
+  bool half = element.isF16();
+  Val thread = k.thread();
+  k.loop(thread, k.i32(shape.rowsPerBlock() * shape.productsPerRow * 8),
+         k.i32(kThreads),
+         [&](Val at) { k.store(k.f32(0), partial, at, {4, false}); });
+  // What lhs's sums are multiplied by where they enter a sum of products.
+  double factor = -std::ldexp(1.0, fragments.exponent(0));
+  if (!weight.zeros)
+    factor *= double(weight.implicitZero);
+  for (auto [piece, column] : llvm::enumerate(row.getColumns())) {
+    Val values = row.element(shape.lhs, column);
+    if (column.active)
+      values = k.select(column.active, values, k.constant(values.type(), 0));
+    if (!half)
+      values = values * k.f32(std::ldexp(1.0, kRaisedBf16));
+    Val rounded = k.round(values, element);
+    Val words = k.bitcast(rounded, k.vectorType(4, 32));
+    Val number = thread + int64_t(piece) * kThreads; // of a vector of 8
+    Val place = number / 4 * 16 + number % 4;
+    for (unsigned t = 0; t < 4; ++t)
+      k.store(k.extract(words, t), lhs, place + int64_t(t) * 4, {4, false});
+    if (!shape.needsLhsSums())
+      continue;
+    Val sum =
+        k.reduceLanes(k.extend(rounded), [](Val a, Val b) { return a + b; });
+    unsigned lanes = unsigned(shape.span / 8);
+    if (lanes > 1)
+      sum = k.reduce({sum}, lanes, [](ArrayRef<Val> a, ArrayRef<Val> b) {
+        return Vals{a[0] + b[0]};
+      })[0];
+    k.when(thread % int64_t(lanes) == k.i32(0), [&] {
+      k.store(sum * k.f32(factor), lhsSums, number / int64_t(lanes),
+              {4, false});
+    });
+  }
+  k.barrier();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+/// The two elements of a lane, in fp32.
+Vals LowBitStream::pairOf(Type type, ArrayRef<Val> words) {
+  Type real = k.f32(0).type();
+  Val word = words[0];
+  if (type.isF32())
+    return {k.bitcast(word, real), k.bitcast(words[1], real)};
+  if (type.isBF16())
+    return {k.bitcast(word << 16, real), k.bitcast(word & -65536, real)};
+  if (type.isF16()) {
+    Val pair = k.extend(k.bitcast(word, VectorType::get({2}, type)));
+    return {k.extract(pair, 0), k.extract(pair, 1)};
+  }
+  return floatsOf(type, word & 255, (word >> 8) & 255);
+}
+
+/// Elements of 8 bits.
+Vals LowBitStream::floatsOf(Type type, Val first, Val second) {
+  ImplicitLocOpBuilder &b = k.builder();
+  Type real = b.getF32Type();
+  Vals result;
+  for (Val byte : {first, second}) {
+    if (isa<IntegerType>(type)) {
+      result.push_back(k.wrap(arith::UIToFPOp::create(b, real, Value(byte))));
+    } else if (isa<Float8E4M3FNType>(type)) {
+      // Sign, exponent and significand in fp32's places; subnormals too.
+      Val bits = (byte & 0x7f) << 20 | (byte & 0x80) << 24;
+      result.push_back(k.bitcast(bits, real) * k.f32(std::ldexp(1.0, 120)));
+    } else {
+      Value raw = arith::TruncIOp::create(b, b.getI8Type(), Value(byte));
+      result.push_back(k.wrap(codegen::decodeFloat(b, b.getLoc(), raw, type)));
+    }
+  }
+  return result;
+}
+
+/// The sums of a span for rows l/4 and l/4 + 8; `zeros` are the words of its
+/// zero points.
+Vals LowBitStream::multiplySpan(const Step &step, unsigned span,
+                                ArrayRef<Val> words, ArrayRef<Val> zeros,
+                                Vals &x) {
+  Type real = k.f32(0).type();
+  int64_t spans = shape.stepColumns() / shape.span;
+  double lower = std::ldexp(1.0, fragments.exponent(1) - fragments.exponent(0));
+  Vals sums(4, k.f32(0));
+  if (shape.needsLhsSums()) {
+    Val sum = k.load(lhsSums, step.part * spans + int64_t(span), real, {});
+    Val below = lower == 1 ? sum : sum * k.f32(lower);
+    if (weight.zeros) {
+      Vals z = pairOf(weight.zero(), zeros);
+      bool raised = isa<FloatType>(weight.zero()) && weight.implicitZero;
+      for (Val &value : z)
+        if (raised)
+          value = value + k.f32(double(weight.implicitZero));
+      sum = sum * z[0];
+      below = below * z[1];
+    }
+    sums = {sum, sum, below, below};
+  }
+  bool narrow = weight.bits == 4;
+  for (int64_t i = 0; i < shape.span / 16; ++i) {
+    int64_t mma = span * (shape.span / 16) + i; // within the step
+    if (mma % 2 == 0) {
+      Val at = (step.part * (shape.stepColumns() / 32) + mma / 2) * 4 + low;
+      Val loaded = k.load(lhs, at * 4, k.vectorType(4, 32), {16, false});
+      x.clear();
+      for (unsigned word = 0; word < 4; ++word)
+        x.push_back(k.extract(loaded, word));
+    }
+    Vals a;
+    for (unsigned j = 0; j < 4; ++j)
+      a.push_back(narrow ? fragments.take(k, words[mma], j)
+                         : fragments.take(k, words[2 * mma + j / 2], j % 2));
+    unsigned from = mma % 2 * 2;
+    sums = mma16x8x16(k, element, sums, a, x[from], x[from + 1]);
+  }
+  return {sums[0], sums[2]};
+}
+
+void LowBitStream::multiply(Val number, ArrayRef<Val> words, Vals &totals) {
+  Step step = at(number);
+  unsigned scales = unsigned(shape.scalesPerStep());
+  ArrayRef<Val> codes = words.take_front(4 * shape.pieces);
+  words = words.drop_front(codes.size());
+  auto perScale = [](Type type) {
+    return type && type.getIntOrFloatBitWidth() == 32 ? 2u : 1u;
+  };
+  bool scaled = weight.scale() && !weight.oneScale;
+  unsigned scaleWords = scaled ? perScale(weight.scale()) : 0;
+  ArrayRef<Val> zeros = words.drop_front(scales * scaleWords);
+  unsigned zeroWords = perScale(weight.zero());
+  int64_t spans = shape.stepColumns() / shape.span;
+  Vals x;
+  for (unsigned span = 0; span < spans; ++span) {
+    unsigned scale = unsigned(span * scales / spans);
+    ArrayRef<Val> zero;
+    if (weight.zeros)
+      zero = zeros.slice(scale * zeroWords, zeroWords);
+    Vals sums = multiplySpan(step, span, codes, zero, x);
+    if (!scaled) {
+      totals = {totals[0] + sums[0], totals[1] + sums[1]};
+      continue;
+    }
+    Vals s =
+        pairOf(weight.scale(), words.slice(scale * scaleWords, scaleWords));
+    totals = {fma(k, s[0], sums[0], totals[0]),
+              fma(k, s[1], sums[1], totals[1])};
+  }
+}
+
+/// Where a row ends, or the warp's steps, its totals go to this warp's place.
+void LowBitStream::finish(Val number, Vals &totals) {
+  Step step = at(number);
+  Val last = step.part == k.i32(shape.stepsPerStrip() - 1) ||
+             firstStep + number + 1 == endStep;
+  last = last && step.exists;
+  int raised = element.isF16() ? 0 : kRaisedBf16;
+  k.when(last && low == k.i32(0), [&] {
+    Val row = (step.strip - firstStrip) * kernels::kStripRows + high;
+    for (unsigned half = 0; half < 2; ++half) {
+      double factor = std::ldexp(1.0, -raised - fragments.exponent(half));
+      Val at =
+          (row + int64_t(8 * half)) * int64_t(shape.productsPerRow) + step.slot;
+      k.store(totals[half] * k.f32(factor), partial, at * 8 + k.warp(),
+              {4, false});
+    }
+  });
+  for (Val &total : totals)
+    total = k.select(last, k.f32(0), total);
+}
+
+void LowBitStream::stream(Vals first, Vals second) {
+  unsigned half = first.size();
+  Vals init = first;
+  init.append(second);
+  init.append(2, k.f32(0));
+  Val steps = endStep - firstStep;
+  k.loop(k.i32(0), steps, k.i32(2), init, [&](Val step, ArrayRef<Val> state) {
+    codegen::IndexBuilder::Scope scope(f.ix());
+    Vals totals(state.take_back(2));
+    multiply(step, state.take_front(half), totals);
+    finish(step, totals);
+    Vals next = load(step + 2);
+    multiply(step + 1, state.slice(half, half), totals);
+    finish(step + 1, totals);
+    next.append(load(step + 3));
+    next.append(totals);
+    return next;
+  });
+}
+
+Val LowBitStream::scaleOf(unsigned product) {
+  const LowBitWeight &own = shape.lowBit[product];
+  Val result;
+  auto include = [&](Val scale) { result = result ? result * scale : scale; };
+  auto loadOne = [&](BlockArgument argument) {
+    include(k.wrap(target.load(group, argument, f.ix().index(0), 1)));
+  };
+  if (own.scales && own.oneScale)
+    loadOne(own.scales);
+  if (own.globalScale)
+    loadOne(own.globalScale);
+  if (own.factor != 1)
+    include(k.f32(own.factor));
+  return result;
+}
