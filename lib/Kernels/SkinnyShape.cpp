@@ -122,7 +122,7 @@ void findLowBit(KernelOp kernel, SkinnyShape &shape) {
   if (!(element.isBF16() || element.isF16()) || shape.k % 8 != 0)
     return;
   SmallVector<LowBitWeight, 4> found;
-  for (const SkinnyWeight &weight : shape.weights) {
+  for (SkinnyWeight &weight : shape.weights) {
     std::string reason;
     auto own = getLowBitWeight(kernel, weight.product, reason);
     if (!own || elementType(weight.product.getRhs()) != element)
@@ -315,9 +315,9 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel) {
   return tiles;
 }
 
-// A thread that has no registers for the second way's pieces has none at all.
+// A thread that has no registers for the fewest pieces has none at all.
 void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
-  for (unsigned pieces : {8u, 4u}) {
+  for (unsigned pieces : {8u, 4u, 2u}) {
     std::string reason;
     auto shape = getSkinnyShape(kernel, pieces, reason);
     // The general template shares K between blocks: better than pulling.
@@ -328,6 +328,7 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
     launch.vector = shape->vector;
     launch.residentBlocks = kChainBlocks;
     launch.registerPieces = pieces;
+    launch.spillAllowance = shape->isLowBit() ? 32 : 0;
     addStage(launch, kernel, kChainThreads, int64_t(shape->blocks()));
     launch.stages[0].sharedBytes = shape->sharedBytes();
     launches.push_back(std::move(launch));
