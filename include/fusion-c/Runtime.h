@@ -54,7 +54,8 @@ enum { /* FusionTensorInfo::role */
        FUSION_ROLE_PAST_VALUE = 5,
        FUSION_ROLE_LOGITS = 6,
        FUSION_ROLE_PRESENT_KEY = 7,
-       FUSION_ROLE_PRESENT_VALUE = 8
+       FUSION_ROLE_PRESENT_VALUE = 8,
+       FUSION_ROLE_CACHED_LENGTHS = 9 /* the session gives it itself */
 };
 
 typedef struct {
@@ -166,6 +167,22 @@ FUSION_EXPORT FusionStatus fusionSessionReset(FusionSession *session);
 /* Keeps the first `length` tokens. */
 FUSION_EXPORT FusionStatus fusionSessionTruncate(FusionSession *session,
                                                  int64_t length);
+/* Sequences of a batch with cached lengths of their own (--kv-lengths=own); 0
+   where the batch has one length, which fusionSessionLength says. */
+FUSION_EXPORT int32_t fusionSessionSequenceCount(const FusionSession *session);
+/* Tokens cached of one sequence; -1 where there is no such sequence. */
+FUSION_EXPORT int64_t fusionSessionSequenceLength(const FusionSession *session,
+                                                  int32_t sequence);
+/* Keeps the first `length` tokens of one sequence. */
+FUSION_EXPORT FusionStatus fusionSessionTruncateSequence(FusionSession *session,
+                                                         int32_t sequence,
+                                                         int64_t length);
+/* How many tokens of the next run each sequence keeps; the rest of its row is
+   padding. Without it all tokens are kept. `count` is the number of sequences.
+ */
+FUSION_EXPORT FusionStatus fusionSessionSetTokenCounts(FusionSession *session,
+                                                       const int64_t *counts,
+                                                       int32_t count);
 /* One step of greedy decoding: feeds `count` token ids (the prompt, or the
    last chosen token), fills mask and positions, runs, and chooses the token
    with the largest logit after the last one. */

@@ -17,7 +17,7 @@ namespace fusion::artifact {
 
 constexpr unsigned char kMagic[8] = {0xF5, 'F', 'U', 'S', 'I', 'O', 'N', '\n'};
 /// Changes with the layout of the file or the encoding of the model.
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersion = 2;
 constexpr uint64_t kHeaderBytes = 4096;
 constexpr uint64_t kChunkBytes = 4 << 20;
 constexpr uint64_t kPageBytes = 4096;

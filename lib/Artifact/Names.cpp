@@ -73,6 +73,8 @@ const char *fusion::artifact::name(Role role) {
     return "present_key";
   case Role::PresentValue:
     return "present_value";
+  case Role::CachedLengths:
+    return "cached_lengths";
   }
   return "unknown";
 }

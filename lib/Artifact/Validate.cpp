@@ -37,6 +37,7 @@ public:
     checkSymbols();
     for (const TensorInfo &t : model.inputs)
       checkTensor("input", t.name, t.type, t.shape);
+    checkLengths();
     for (const TensorInfo &t : model.outputs)
       checkTensor("output", t.name, t.type, t.shape);
     for (const State &s : model.states)
@@ -67,6 +68,19 @@ private:
       if (!symbols.count(symbol))
         return false;
     return true;
+  }
+  /// The session gives cached lengths itself: their form is fixed.
+  void checkLengths() {
+    unsigned found = 0;
+    for (const TensorInfo &t : model.inputs) {
+      if (t.role != Role::CachedLengths)
+        continue;
+      auto count = t.shape.size() == 1 ? t.shape[0].asConstant() : std::nullopt;
+      require(++found == 1, "two inputs hold cached lengths");
+      require(t.type == DType::I32 && count && *count >= 1 && *count < 65536,
+              "input '" + t.name +
+                  "' holds no cached lengths: " + "expected i32 [1 to 65535]");
+    }
   }
   void checkSymbols() {
     for (const Symbol &s : model.symbols) {

@@ -51,8 +51,8 @@ static SmallVector<Value> operandSlots(Operation *op) {
   if (auto d = dyn_cast<DequantizeOp>(op))
     return {d.getInput(), d.getScale(), d.getZeroPoint(), d.getGroupIndex()};
   if (auto a = dyn_cast<AttentionOp>(op))
-    return {a.getQuery(), a.getKey(),     a.getValue(),
-            a.getBias(),  a.getKeyMask(), a.getValidLengths()};
+    return {a.getQuery(),   a.getKey(),          a.getValue(),  a.getBias(),
+            a.getKeyMask(), a.getValidLengths(), a.getOffsets()};
   return SmallVector<Value>(op->getOperands());
 }
 

@@ -173,9 +173,10 @@ struct Scores {
     const Tensor &q = f.operand(0), &k = f.operand(1);
     int64_t heads = q.shape[1], kv = k.shape[1], rows = q.shape[2],
             keys = k.shape[2], width = q.shape[3];
-    if ((op.getCausal() && j > i + offset) ||
-        (op.getWindowLeft() >= 0 && j < i + offset - op.getWindowLeft()) ||
-        (op.getWindowRight() >= 0 && j > i + offset + op.getWindowRight()))
+    int64_t here = i + (f.operands[6] ? f.operands[6]->ints[b] : offset);
+    if ((op.getCausal() && j > here) ||
+        (op.getWindowLeft() >= 0 && j < here - op.getWindowLeft()) ||
+        (op.getWindowRight() >= 0 && j > here + op.getWindowRight()))
       return std::nullopt;
     if (f.operands[5] && j >= f.operands[5]->ints[b])
       return std::nullopt;
@@ -241,17 +242,29 @@ static eval::detail::Result attention(const Frame &f, AttentionOp op,
   return out;
 }
 
-static Tensor append(const Frame &f, KvAppendOp op) {
+static eval::detail::Result append(const Frame &f, KvAppendOp op,
+                                   std::string &why) {
+  const Tensor &past = f.operand(0), &update = f.operand(1);
+  const Tensor *lengths = f.operands.size() > 2 ? f.operands[2] : nullptr;
   Tensor out = f.makeResult();
-  int64_t axis = op.getAxis();
+  int64_t axis = op.getAxis(), size = f.shape[axis], rows = update.shape[axis];
+  if (lengths)
+    for (int64_t length : lengths->ints)
+      if (length < 0 || length > size - rows) {
+        why = "a length of " + std::to_string(length) + " leaves no room for " +
+              std::to_string(rows) + " rows of " + std::to_string(size);
+        return std::nullopt;
+      }
   forEach(f.shape, [&](int64_t i, ArrayRef<int64_t> index) {
     SmallVector<int64_t> at(index);
-    const Tensor *from = &f.operand(0);
-    if (at[axis] >= from->shape[axis]) {
-      at[axis] -= from->shape[axis];
-      from = &f.operand(1);
-    }
-    out.set(i, from->get(broadcastIndex(at, from->shape)));
+    int64_t start = lengths ? lengths->ints[index[0]] : past.shape[axis];
+    bool isNew = at[axis] >= start && at[axis] < start + rows;
+    if (isNew)
+      at[axis] -= start;
+    else if (at[axis] >= past.shape[axis])
+      return out.set(i, 0);
+    const Tensor &from = isNew ? update : past;
+    out.set(i, from.get(broadcastIndex(at, from.shape)));
   });
   return out;
 }
@@ -271,6 +284,6 @@ eval::detail::Result eval::detail::evaluateSemantic(const Frame &f,
   if (auto op = dyn_cast<AttentionOp>(f.op))
     return attention(f, op, why);
   if (auto op = dyn_cast<KvAppendOp>(f.op))
-    return append(f, op);
+    return append(f, op, why);
   return std::nullopt;
 }

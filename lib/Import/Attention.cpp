@@ -5,47 +5,12 @@
 using namespace mlir;
 using namespace fusion;
 
-/// What a query sees when its place among the keys depends on data, causal or
-/// in a window: a boolean mask [batch, 1, S, T].
-static Value visibleByLength(NodeImport &n, Value lengths, const SymExpr &rows,
-                             const SymExpr &keys, const AttentionParts &parts) {
-  Type i64 = n.builder.getI64Type();
-  auto iota = [&](const SymExpr &count, SymShape shape) {
-    MLIRContext *context = n.builder.getContext();
-    Value line =
-        IotaOp::create(n.builder, n.loc, getTensorType({count}, i64),
-                       getExprAttr(context, 0), getExprAttr(context, 1));
-    return n.reshape(line, shape);
-  };
-  SymExpr batch = getSymShape(lengths)[0];
-  Value query = iota(rows, {1, 1, rows, 1});
-  Value key = iota(keys, {1, 1, 1, keys});
-  Value length = n.reshape(lengths, {batch, 1, 1, 1});
-  MLIRContext *context = n.builder.getContext();
-  Value count =
-      ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, i64),
-                           getExprsAttr(context, {rows}));
-  // The query's own place: i + length - S.
-  Value place = AddOp::create(n.builder, n.loc, query, length);
-  place = SubOp::create(n.builder, n.loc, place, count);
-  Value visible;
-  auto require = [&](Value condition) {
-    visible = visible
-                  ? Value(AndOp::create(n.builder, n.loc, visible, condition))
-                  : condition;
-  };
-  auto moved = [&](int64_t by) -> Value {
-    return AddOp::create(n.builder, n.loc, place, n.scalar(by, i64));
-  };
-  if (parts.causal)
-    require(LessEqualOp::create(n.builder, n.loc, key, place));
-  if (parts.windowRight >= 0)
-    require(
-        LessEqualOp::create(n.builder, n.loc, key, moved(parts.windowRight)));
-  if (parts.windowLeft >= 0)
-    require(GreaterEqualOp::create(n.builder, n.loc, key,
-                                   moved(-parts.windowLeft)));
-  return visible;
+/// lengths - rows: how many keys lie in front of each sequence's first query.
+static Value offsetsOf(NodeImport &n, Value lengths, const SymExpr &rows) {
+  Value count = ShapeValueOp::create(
+      n.builder, n.loc, RankedTensorType::get({}, elementType(lengths)),
+      getExprsAttr(n.builder.getContext(), {rows}));
+  return SubOp::create(n.builder, n.loc, lengths, count);
 }
 
 /// A mask shorter than the keys hides the rest.
@@ -68,19 +33,6 @@ static FailureOr<Value> fullMask(NodeImport &n, Value mask,
       n.builder, n.loc, getTensorType(padded, element), mask, hidden,
       getExprsAttr(n.builder.getContext(), SymShape(shape.size(), SymExpr(0))),
       n.builder.getStringAttr("constant")));
-}
-
-/// Both conditions, or the float mask where the condition holds.
-static FailureOr<Value> conjunction(NodeImport &n, Value mask, Value visible) {
-  if (!mask)
-    return visible;
-  if (failed(n.checkBroadcast({mask, visible})))
-    return failure();
-  if (elementType(mask).isInteger(1))
-    return Value(AndOp::create(n.builder, n.loc, mask, visible));
-  Value hidden =
-      n.scalar(-std::numeric_limits<double>::infinity(), elementType(mask));
-  return Value(WhereOp::create(n.builder, n.loc, visible, mask, hidden));
 }
 
 static LogicalResult onnxAttention(NodeImport &n) {
@@ -126,18 +78,12 @@ static LogicalResult onnxAttention(NodeImport &n) {
     parts.bias = *mask;
   }
   if (n.hasInput(6)) {
-    if (n.rank(6) != 1)
-      return n.fail("expected nonpad_kv_seqlen of rank 1");
+    if (n.rank(6) != 1 || failed(n.equate(n.shape(6)[0], queryShape[0],
+                                          "nonpad_kv_seqlen and batch")))
+      return n.fail("expected one nonpad_kv_seqlen for each sequence");
     parts.validLengths = n.input(6);
-    if (Value visible =
-            visibleByLength(n, n.input(6), queryShape[2], length, parts)) {
-      auto mask = conjunction(n, parts.bias, visible);
-      if (failed(mask))
-        return failure();
-      parts.bias = *mask;
-      parts.causal = false;
-      parts.windowLeft = parts.windowRight = -1;
-    }
+    if (parts.causal || parts.windowLeft >= 0 || parts.windowRight >= 0)
+      parts.offsets = offsetsOf(n, n.input(6), queryShape[2]);
   }
   auto result = attention(n, q, *keys, *vals, parts);
   if (failed(result))
@@ -223,10 +169,31 @@ static LogicalResult contribRotaryEmbedding(NodeImport &n) {
   return rotateInput(n, rotation, heads);
 }
 
+/// Rows of `update` around the end of a cache: a scatter.
+static Value scatterAround(NodeImport &n, Value starts, int64_t axis) {
+  SymShape shape = n.shape(0), rows = n.shape(1);
+  Type i64 = n.builder.getI64Type();
+  MLIRContext *context = n.builder.getContext();
+  SymShape line(shape.size(), SymExpr(1)), column(shape.size(), SymExpr(1));
+  line[axis] = rows[axis];
+  column[0] = shape[0];
+  Value place =
+      IotaOp::create(n.builder, n.loc, getTensorType({rows[axis]}, i64),
+                     getExprAttr(context, 0), getExprAttr(context, 1));
+  place = AddOp::create(n.builder, n.loc, n.reshape(place, line),
+                        n.reshape(starts, column));
+  Value size =
+      ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, i64),
+                           getExprsAttr(context, {shape[axis]}));
+  place = ModOp::create(n.builder, n.loc, place, size, /*fmod=*/false);
+  return ScatterElementsOp::create(
+      n.builder, n.loc, n.input(0), n.expand(place, rows), n.input(1),
+      n.builder.getI64IntegerAttr(axis), n.builder.getStringAttr("none"));
+}
+
 /// Writes at given places of a cache: past with rows of `update` from
 /// write_indices[batch] on.
 static LogicalResult tensorScatter(NodeImport &n) {
-  Value cache = n.input(0), update = n.input(1);
   SymShape shape = n.shape(0), rows = n.shape(1);
   auto axis = n.axis(n.getInt("axis", -2), shape.size());
   if (failed(axis))
@@ -239,37 +206,23 @@ static LogicalResult tensorScatter(NodeImport &n) {
     if (static_cast<int64_t>(d) != *axis &&
         failed(n.equate(shape[d], rows[d], "axis " + Twine(d))))
       return failure();
+  Value starts;
+  if (!n.hasInput(2))
+    starts = n.expand(n.scalar(0, n.builder.getI64Type()), {shape[0]});
+  else if (n.rank(2) != 1 ||
+           failed(n.equate(n.shape(2)[0], shape[0], "write_indices and batch")))
+    return n.fail("expected one write index for each batch");
+  else
+    starts = n.input(2);
   std::string mode = n.getString("mode", "linear");
-
-  // Place of each row: write_indices[b] + s, along the cache's axis.
-  Type i64 = n.builder.getI64Type();
-  MLIRContext *context = n.builder.getContext();
-  SymShape line(shape.size(), SymExpr(1)), starts(shape.size(), SymExpr(1));
-  line[*axis] = rows[*axis];
-  starts[0] = shape[0];
-  Value place =
-      IotaOp::create(n.builder, n.loc, getTensorType({rows[*axis]}, i64),
-                     getExprAttr(context, 0), getExprAttr(context, 1));
-  place = n.reshape(place, line);
-  if (n.hasInput(2)) {
-    if (n.rank(2) != 1 ||
-        failed(n.equate(n.shape(2)[0], shape[0], "write_indices and batch")))
-      return n.fail("expected one write index for each batch");
-    place =
-        AddOp::create(n.builder, n.loc, place, n.reshape(n.input(2), starts));
-  }
-  if (mode == "circular") {
-    Value size =
-        ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, i64),
-                             getExprsAttr(context, {shape[*axis]}));
-    place = ModOp::create(n.builder, n.loc, place, size, /*fmod=*/false);
-  } else if (mode != "linear") {
+  if (mode == "circular")
+    n.output(0, scatterAround(n, starts, *axis));
+  else if (mode == "linear")
+    n.output(0, KvAppendOp::create(n.builder, n.loc, n.input(0), n.input(1),
+                                   starts, n.builder.getI64IntegerAttr(*axis),
+                                   n.builder.getUnitAttr()));
+  else
     return n.fail("unknown mode '" + mode + "'");
-  }
-  place = n.expand(place, rows);
-  n.output(0, ScatterElementsOp::create(n.builder, n.loc, cache, place, update,
-                                        n.builder.getI64IntegerAttr(*axis),
-                                        n.builder.getStringAttr("none")));
   return success();
 }
 

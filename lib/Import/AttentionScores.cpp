@@ -51,22 +51,23 @@ static Value masked(NodeImport &n, Value x, const AttentionParts &parts,
   else if (parts.bias)
     x = AddOp::create(n.builder, n.loc, x, parts.bias);
   Value key = line(n, 0, keys, 3);
+  // Where query rows stand among the keys, moved by a distance.
+  auto place = [&](int64_t by) -> Value {
+    if (!parts.offsets)
+      return line(n, parts.causalOffset + SymExpr(by), rows, 2);
+    Value offset = n.cast(parts.offsets, n.builder.getI64Type());
+    offset = n.reshape(
+        offset, {getSymShape(offset)[0], SymExpr(1), SymExpr(1), SymExpr(1)});
+    return AddOp::create(n.builder, n.loc, line(n, by, rows, 2), offset);
+  };
+  auto seen = [&](Value condition) { x = hide(n, x, condition); };
   if (parts.causal)
-    x = hide(n, x,
-             LessEqualOp::create(n.builder, n.loc, key,
-                                 line(n, parts.causalOffset, rows, 2)));
+    seen(LessEqualOp::create(n.builder, n.loc, key, place(0)));
   if (parts.windowLeft >= 0)
-    x = hide(
-        n, x,
-        GreaterEqualOp::create(
-            n.builder, n.loc, key,
-            line(n, parts.causalOffset - SymExpr(parts.windowLeft), rows, 2)));
+    seen(GreaterEqualOp::create(n.builder, n.loc, key,
+                                place(-parts.windowLeft)));
   if (parts.windowRight >= 0)
-    x = hide(
-        n, x,
-        LessEqualOp::create(
-            n.builder, n.loc, key,
-            line(n, parts.causalOffset + SymExpr(parts.windowRight), rows, 2)));
+    seen(LessEqualOp::create(n.builder, n.loc, key, place(parts.windowRight)));
   if (parts.validLengths) {
     SymExpr batch = getSymShape(parts.validLengths)[0];
     Value length = n.cast(parts.validLengths, n.builder.getI64Type());

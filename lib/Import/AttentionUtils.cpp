@@ -26,7 +26,8 @@ Value fusion::mergeHeads(NodeImport &n, Value value) {
   return n.reshape(rows, {shape[0], shape[2], shape[1] * shape[3]});
 }
 
-FailureOr<Value> fusion::append(NodeImport &n, Value past, Value update) {
+FailureOr<Value> fusion::append(NodeImport &n, Value past, Value update,
+                                Value lengths, bool inBuffer) {
   if (!past)
     return update;
   SymShape a = getSymShape(past), b = getSymShape(update);
@@ -36,7 +37,9 @@ FailureOr<Value> fusion::append(NodeImport &n, Value past, Value update) {
     if (failed(n.equate(a[axis], b[axis],
                         "axis " + Twine(axis) + " of the cache")))
       return failure();
-  return Value(KvAppendOp::create(n.builder, n.loc, past, update, 2));
+  return Value(KvAppendOp::create(
+      n.builder, n.loc, past, update, lengths, n.builder.getI64IntegerAttr(2),
+      inBuffer ? n.builder.getUnitAttr() : UnitAttr()));
 }
 
 FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
@@ -76,7 +79,7 @@ FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
       getTensorType({a[0], a[1], a[2], c[3]}, elementType(q));
   return Value(AttentionOp::create(
       n.builder, n.loc, type, q, k, v, parts.bias, parts.keyMask,
-      parts.validLengths, builder.getF32FloatAttr(scale),
+      parts.validLengths, parts.offsets, builder.getF32FloatAttr(scale),
       builder.getF32FloatAttr(parts.softcap),
       parts.causal ? builder.getUnitAttr() : UnitAttr(),
       getExprAttr(builder.getContext(), parts.causalOffset),

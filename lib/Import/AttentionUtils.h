@@ -14,13 +14,18 @@ llvm::FailureOr<mlir::Value> splitHeads(NodeImport &n, mlir::Value value,
 mlir::Value mergeHeads(NodeImport &n, mlir::Value value);
 
 /// `update` behind `past` along axis 2; `update` alone when there is no past.
+/// `lengths` [batch], where given, says how many rows of `past` each sequence
+/// has; `inBuffer`: the result is as large as `past`.
 llvm::FailureOr<mlir::Value> append(NodeImport &n, mlir::Value past,
-                                    mlir::Value update);
+                                    mlir::Value update,
+                                    mlir::Value lengths = {},
+                                    bool inBuffer = false);
 
 /// Everything of `fusion.attention` but its operands q, k and v.
 struct AttentionParts {
   mlir::Value bias, keyMask, validLengths;
-  float scale = 0; ///< 0: 1 / sqrt(head size)
+  mlir::Value offsets; ///< of each sequence, instead of causalOffset
+  float scale = 0;     ///< 0: 1 / sqrt(head size)
   float softcap = 0;
   bool causal = false;
   SymExpr causalOffset;

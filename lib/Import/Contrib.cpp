@@ -50,22 +50,37 @@ static FailureOr<Heads> queryKeyValue(NodeImport &n, int64_t heads,
   return Heads{*q, *k, *v};
 }
 
-/// Positions of the new rows: max(lengths - seq, 0) + 0, 1, 2, ... [batch,
-/// seq]. `lengths` is [batch]; a prompt padded on the right starts at 0.
-static Value positionsOf(NodeImport &n, Value lengths, const SymExpr &seq) {
-  MLIRContext *context = n.builder.getContext();
+/// Keys cached in front of the new rows, of each sequence: lengths - seq, and
+/// nothing for a prompt, which may be padded on the right. [batch]
+static Value cachedLengths(NodeImport &n, Value lengths, const SymExpr &seq) {
   Type element = elementType(lengths);
-  SymExpr batch = getSymShape(lengths)[0];
   Value count =
       ShapeValueOp::create(n.builder, n.loc, RankedTensorType::get({}, element),
-                           getExprsAttr(context, {seq}));
+                           getExprsAttr(n.builder.getContext(), {seq}));
   Value start = SubOp::create(n.builder, n.loc, lengths, count);
-  start = MaxOp::create(n.builder, n.loc, start, n.scalar(0, element));
-  Value steps =
-      IotaOp::create(n.builder, n.loc, getTensorType({seq}, element),
-                     getExprAttr(context, 0), getExprAttr(context, 1));
-  return AddOp::create(n.builder, n.loc, n.reshape(start, {batch, SymExpr(1)}),
+  return MaxOp::create(n.builder, n.loc, start, n.scalar(0, element));
+}
+
+/// Positions of the new rows: starts + 0, 1, 2, ... [batch, seq]
+static Value positionsOf(NodeImport &n, Value starts, const SymExpr &seq) {
+  MLIRContext *context = n.builder.getContext();
+  SymExpr batch = getSymShape(starts)[0];
+  Value steps = IotaOp::create(
+      n.builder, n.loc, getTensorType({seq}, elementType(starts)),
+      getExprAttr(context, 0), getExprAttr(context, 1));
+  return AddOp::create(n.builder, n.loc, n.reshape(starts, {batch, SymExpr(1)}),
                        n.reshape(steps, {SymExpr(1), seq}));
+}
+
+/// Whether the file says that the output is as long as the cache: a buffer
+/// with room for more.
+static bool keepsSize(NodeImport &n, size_t output, const SymExpr &size) {
+  if (!n.hasOutput(output))
+    return false;
+  for (const onnxfile::ValueInfo &info : n.importer.model.graph.outputs)
+    if (info.name == n.node.outputs[output] && info.dims.size() == 4)
+      return info.dims[2].value && SymExpr(*info.dims[2].value) == size;
+  return false;
 }
 
 static FailureOr<Value> normalizeHead(NodeImport &n, Value x, size_t weight) {
@@ -119,6 +134,7 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
   auto k = failed(q) ? q : normalizeHead(n, parts->k, 15);
   if (failed(lengths) || failed(k))
     return failure();
+  Value starts = cachedLengths(n, *lengths, shape[2]);
   if (n.getInt("do_rotary", 0)) {
     if (!n.hasInput(7) || !n.hasInput(8))
       return n.fail("do_rotary needs cos_cache and sin_cache");
@@ -129,7 +145,7 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
     rotation.cos = n.input(7);
     rotation.sin = n.input(8);
     rotation.positions =
-        n.hasInput(9) ? n.input(9) : positionsOf(n, *lengths, shape[2]);
+        n.hasInput(9) ? n.input(9) : positionsOf(n, starts, shape[2]);
     rotation.interleaved = n.getInt("rotary_interleaved", 0) != 0;
     rotation.width = 2 * *columns;
     q = rotate(n, *q, rotation);
@@ -137,8 +153,10 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
     if (failed(k))
       return failure();
   }
-  auto keys = append(n, n.input(3), *k);
-  auto values = failed(keys) ? keys : append(n, n.input(4), parts->v);
+  bool inBuffer = n.hasInput(3) && keepsSize(n, 1, n.shape(3)[2]);
+  auto keys = append(n, n.input(3), *k, starts, inBuffer);
+  auto values =
+      failed(keys) ? keys : append(n, n.input(4), parts->v, starts, inBuffer);
   if (failed(values))
     return failure();
   n.output(1, *keys);
@@ -148,12 +166,14 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
   how.scale = n.getFloat("scale", 0);
   how.softcap = n.getFloat("softcap", 0);
   how.causal = n.getInt("causal", 1) != 0;
-  if (n.hasInput(3))
-    how.causalOffset = n.shape(3)[2];
   // The window counts the query's own key.
   if (int64_t window = n.getInt("local_window_size", -1); window > 0)
     how.windowLeft = window - 1;
-  how.validLengths = *lengths;
+  if (n.hasInput(3) && (how.causal || how.windowLeft >= 0))
+    how.offsets = starts;
+  // A causal query sees nothing behind its sequence's end.
+  if (!how.causal)
+    how.validLengths = *lengths;
   how.bias = n.input(10);
   auto result = attention(n, *q, *keys, *values, how);
   if (failed(result))

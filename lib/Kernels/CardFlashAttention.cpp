@@ -19,7 +19,8 @@ bool AttentionGroup::limitsRight() const {
 bool AttentionGroup::everyRowSees() const {
   AttentionOp attention = op;
   if (attention.getBias() || attention.getKeyMask() ||
-      attention.getValidLengths() || attention.getWindowLeft() >= 0)
+      attention.getValidLengths() || attention.getOffsets() ||
+      attention.getWindowLeft() >= 0)
     return false;
   SymExpr shift = getExpr(attention.getCausalOffsetAttr());
   return llvm::all_of(shift.polynomial(),
@@ -76,7 +77,7 @@ static bool takeAppends(Block &body, AttentionGroup &group) {
       bool isValue = append.getResult() == op.getValue();
       KvAppendOp &slot = isKey ? group.appendKey : group.appendValue;
       if (isKey == isValue || slot || append.getAxis() != 2 ||
-          !isa<BlockArgument>(append.getPast()) ||
+          append.getLengths() || !isa<BlockArgument>(append.getPast()) ||
           !hasStorage(append.getPast().getType()))
         return false;
       slot = append;
@@ -104,6 +105,8 @@ std::optional<AttentionGroup> kernels::getAttentionGroup(Block &body,
   group.op = findAttention(body, reason);
   if (!group.op)
     return std::nullopt;
+  if (group.op.getOffsets())
+    return decline("each sequence has a length of its own");
   SymShape q = getSymShape(group.op.getQuery());
   SymShape k = getSymShape(group.op.getKey());
   SymShape v = getSymShape(group.op.getValue());

@@ -12,9 +12,9 @@ using namespace fusion::kernels;
 /// A result, and which elements are stored where.
 static PulledResult getPulledResult(KernelOp kernel, unsigned number) {
   Value value = kernel.getYield().getValues()[number];
-  PulledResult result{number, value,
-                      getStrides(getStorageShape(value.getType())), 0,
-                      !hasStorage(value.getType())};
+  PulledResult result{
+      number, value, getStrides(getStorageShape(value.getType())),
+      0,      {},    !hasStorage(value.getType())};
   auto append = value.getDefiningOp<KvAppendOp>();
   if (append && isa<BlockArgument>(append.getPast()) &&
       hasStorage(append.getPast().getType())) {
@@ -22,7 +22,10 @@ static PulledResult getPulledResult(KernelOp kernel, unsigned number) {
     int64_t axis = append.getAxis();
     SymExpr past = getSymShape(append.getPast())[axis];
     result.source = append.getUpdate();
-    result.offset = past * result.strides[axis];
+    if (append.getLengths())
+      result.append = append;
+    else
+      result.offset = past * result.strides[axis];
     result.dense = false;
   }
   return result;

@@ -132,7 +132,8 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
     shape.back() = getSymShape(v).back();
     Value result = AttentionOp::create(
         rewriter, loc, getTensorType(shape, elementType(op.getResult())), q, k,
-        v, bias, Value(), Value(), rewriter.getF32FloatAttr(match->scale),
+        v, bias, Value(), Value(), Value(),
+        rewriter.getF32FloatAttr(match->scale),
         rewriter.getF32FloatAttr(match->softcap), UnitAttr(),
         rewriter.getStringAttr("0"), rewriter.getI64IntegerAttr(-1),
         rewriter.getI64IntegerAttr(-1),

@@ -121,6 +121,7 @@ void fusion::buildRaisePipeline(OpPassManager &manager,
   function.addPass(createRaiseRotations());
   function.addPass(createRaiseAttention());
   function.addPass(createRaiseAppends());
+  function.addPass(createEqualLengths());
   if (options.proveMasks)
     function.addPass(createProveMasks());
   function.addPass(createCanonicalizeSpellings());

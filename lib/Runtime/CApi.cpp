@@ -268,6 +268,33 @@ FusionStatus fusionSessionTruncate(FusionSession *session, int64_t length) {
   return report(session->session->truncate(length));
 }
 
+int32_t fusionSessionSequenceCount(const FusionSession *session) {
+  return static_cast<int32_t>(session->session->sequences());
+}
+
+int64_t fusionSessionSequenceLength(const FusionSession *session,
+                                    int32_t sequence) {
+  auto index = static_cast<size_t>(sequence);
+  return index < session->session->sequences()
+             ? session->session->sequenceLength(index)
+             : -1;
+}
+
+FusionStatus fusionSessionTruncateSequence(FusionSession *session,
+                                           int32_t sequence, int64_t length) {
+  if (!session)
+    return usage("fusionSessionTruncateSequence: null argument");
+  return report(session->session->truncateSequence(
+      static_cast<size_t>(sequence), length));
+}
+
+FusionStatus fusionSessionSetTokenCounts(FusionSession *session,
+                                         const int64_t *counts, int32_t count) {
+  if (!session || count < 0 || (count > 0 && !counts))
+    return usage("fusionSessionSetTokenCounts: null or negative argument");
+  return report(session->session->setTokenCounts({counts, counts + count}));
+}
+
 FusionStatus fusionSessionStep(FusionSession *session, const int64_t *ids,
                                int64_t count, int64_t *next) {
   if (!session || !next || count < 0 || (count > 0 && !ids))

@@ -37,7 +37,7 @@ Result<std::unique_ptr<Decoder>> Decoder::create(Session &session) {
     return refusal(session, "it was not compiled with --kv-cache=state");
   for (const TensorInfo &t : m.inputs)
     if (t.role != Role::TokenIds && t.role != Role::AttentionMask &&
-        t.role != Role::PositionIds)
+        t.role != Role::PositionIds && t.role != Role::CachedLengths)
       return refusal(session, "input '" + t.name +
                                   "' is none of token ids, attention mask and "
                                   "positions (--role ROLE=" +
@@ -47,13 +47,14 @@ Result<std::unique_ptr<Decoder>> Decoder::create(Session &session) {
     return refusal(session, std::string("its logits are of type ") +
                                 name(type) + ", expected f32, f16 or bf16");
   // Axes before the tokens: a batch.
+  auto sequences = static_cast<int64_t>(decoder->batch());
   for (size_t axis = 0; axis + 1 < m.inputs[ids].shape.size(); ++axis) {
     const SymExpr &size = m.inputs[ids].shape[axis];
-    if (size.asConstant().value_or(1) != 1)
+    if (size.asConstant().value_or(1) != sequences)
       return refusal(session, "it was compiled for a batch of " + size.str() +
                                   " (input '" + m.inputs[ids].name +
-                                  "'), and one sequence is generated at a "
-                                  "time; compile with --dim batch=1");
+                                  "') with one cached length; compile with "
+                                  "--kv-lengths=own, or with --dim batch=1");
   }
   decoder->idsInput = static_cast<uint32_t>(ids);
   decoder->logits = static_cast<uint32_t>(logits);
@@ -61,7 +62,8 @@ Result<std::unique_ptr<Decoder>> Decoder::create(Session &session) {
 }
 
 /// The ids' last axis holds the tokens; every other size that the ids fix is
-/// one (a batch), and what a mask adds is the cached length.
+/// one (a batch without lengths of its own), and what a mask adds is the cached
+/// length.
 std::vector<int64_t> Decoder::shapeOf(uint32_t input, int64_t count) const {
   const Model &m = session.loaded().model();
   const TensorInfo &ids = m.inputs[idsInput];
@@ -133,17 +135,17 @@ struct ElementWriter {
 } // namespace
 
 Status Decoder::fill(uint32_t input, std::vector<int64_t> shape,
-                     const int64_t *ids, int64_t count) {
+                     const std::vector<int64_t> &ids) {
   const TensorInfo &info = session.loaded().model().inputs[input];
   auto elements = elementCount(shape);
   if (!elements)
     return refusal(session, "the shape of input '" + info.name +
                                 "' does not follow from the tokens");
   bool perToken = info.role != Role::AttentionMask;
-  if (perToken && *elements != static_cast<uint64_t>(count))
+  if (perToken && *elements != ids.size())
     return refusal(session, "input '" + info.name + "' has " +
                                 std::to_string(*elements) + " elements for " +
-                                std::to_string(count) + " tokens");
+                                std::to_string(ids.size()) + " tokens");
   std::vector<uint8_t> &bytes = data[input];
   bytes.resize(packedBytes(info.type, *elements) + 8);
   ElementWriter writer{info.type, bytes};
@@ -159,10 +161,12 @@ Status Decoder::fill(uint32_t input, std::vector<int64_t> shape,
   return session.setInput(input, info.type, std::move(shape), bytes.data());
 }
 
-Status Decoder::bind(const int64_t *ids, int64_t count) {
+Status Decoder::bind(const std::vector<int64_t> &ids, int64_t count) {
+  const Model &m = session.loaded().model();
   for (uint32_t i = 0; i < data.size(); ++i)
-    if (Status s = fill(i, shapeOf(i, count), ids, count); !s)
-      return s;
+    if (m.inputs[i].role != Role::CachedLengths)
+      if (Status s = fill(i, shapeOf(i, count), ids); !s)
+        return s;
   return {};
 }
 
@@ -182,20 +186,24 @@ static int64_t argmax(const void *data, int64_t begin, int64_t count,
   return best;
 }
 
-Result<int64_t> Decoder::choose(const Greedy &greedy) const {
-  if (greedy.done && greedy.index >= 0)
-    return greedy.index;
-  if (greedy.done)
-    return refusal(session, "the logits hold no number");
+/// The largest logit of a sequence's row; the only one where the model computes
+/// one a run (--logits=last).
+Result<int64_t> Decoder::choose(size_t sequence, int64_t row) const {
   const TensorView &out = session.output(logits);
   auto elements = static_cast<int64_t>(*elementCount(out.shape));
-  int64_t width = out.shape.back(), begin = elements - width;
+  int64_t width = out.shape.back();
+  int64_t rows =
+      elements / std::max<int64_t>(width, 1) / static_cast<int64_t>(batch());
   int64_t best = -1;
-  if (elements > 0 && out.type == DType::F32)
+  if (rows < 1)
+    return refusal(session, "the logits hold no number");
+  int64_t begin =
+      (static_cast<int64_t>(sequence) * rows + std::min(row, rows - 1)) * width;
+  if (out.type == DType::F32)
     best = argmax<float>(out.data, begin, width, [](float v) { return v; });
-  else if (elements > 0 && out.type == DType::F16)
+  else if (out.type == DType::F16)
     best = argmax<uint16_t>(out.data, begin, width, f16ToFloat);
-  else if (elements > 0)
+  else
     best = argmax<uint16_t>(out.data, begin, width, bf16ToFloat);
   if (best < 0)
     return refusal(session, "the logits hold no number");
@@ -203,15 +211,15 @@ Result<int64_t> Decoder::choose(const Greedy &greedy) const {
 }
 
 /// A run that failed because of a token says which one.
-Status Decoder::explain(const Status &failure, const int64_t *ids,
-                        int64_t count) const {
+Status Decoder::explain(const Status &failure,
+                        const std::vector<int64_t> &ids) const {
   const Model &m = session.loaded().model();
   auto vocabulary = m.outputs[logits].shape.back().asConstant();
   if (failure.code() != StatusCode::InvalidInput || !vocabulary)
     return failure;
-  const int64_t *bad = std::find_if(
-      ids, ids + count, [&](int64_t id) { return id >= *vocabulary; });
-  if (bad == ids + count)
+  auto bad = std::find_if(ids.begin(), ids.end(),
+                          [&](int64_t id) { return id >= *vocabulary; });
+  if (bad == ids.end())
     return failure;
   return refusal(session, "token id " + std::to_string(*bad) + " of input '" +
                               m.inputs[idsInput].name +
@@ -219,23 +227,83 @@ Status Decoder::explain(const Status &failure, const int64_t *ids,
                               std::to_string(*vocabulary) + " tokens");
 }
 
+Status Decoder::run(const std::vector<int64_t> &ids, int64_t count,
+                    Greedy *greedy) {
+  if (Status s = bind(ids, count); !s)
+    return s;
+  RunOptions runOptions = options;
+  runOptions.greedy = greedy;
+  if (Status s = session.run(runOptions); !s)
+    return explain(s, ids);
+  return {};
+}
+
 Result<int64_t> Decoder::step(const std::vector<int64_t> &ids) {
+  if (batch() != 1)
+    return refusal(session, "it has a batch of " + std::to_string(batch()) +
+                                " sequences, and one was given");
   if (ids.empty())
     return refusal(session, "there are no tokens to start from");
-  int64_t most = mostAtOnce();
+  auto most = static_cast<size_t>(mostAtOnce());
   Greedy greedy;
   greedy.output = logits;
-  RunOptions runOptions = options;
-  runOptions.greedy = &greedy;
-  auto left = static_cast<int64_t>(ids.size());
-  for (const int64_t *next = ids.data(); left > 0;) {
-    int64_t count = std::min(left, most);
-    if (Status s = bind(next, count); !s)
+  size_t count = 0;
+  for (size_t at = 0; at < ids.size(); at += count) {
+    count = std::min(ids.size() - at, most);
+    auto next = ids.begin() + static_cast<int64_t>(at);
+    if (Status s = run({next, next + static_cast<int64_t>(count)},
+                       static_cast<int64_t>(count), &greedy);
+        !s)
       return s;
-    if (Status s = session.run(runOptions); !s)
-      return explain(s, next, count);
-    next += count;
-    left -= count;
   }
-  return choose(greedy);
+  if (!greedy.done)
+    return choose(0, static_cast<int64_t>(count) - 1);
+  if (greedy.index < 0)
+    return refusal(session, "the logits hold no number");
+  return greedy.index;
+}
+
+Result<std::vector<int64_t>> Decoder::stepAll(const Sequences &ids) {
+  if (ids.size() != batch())
+    return refusal(session, "it has a batch of " + std::to_string(batch()) +
+                                " sequences, and " +
+                                std::to_string(ids.size()) + " were given");
+  size_t longest = 0;
+  for (const std::vector<int64_t> &sequence : ids)
+    longest = std::max(longest, sequence.size());
+  if (longest == 0)
+    return refusal(session, "there are no tokens to start from");
+  if (session.sequences() == 0) {
+    auto token = step(ids.front());
+    if (!token)
+      return token.status();
+    return std::vector<int64_t>{*token};
+  }
+  std::vector<int64_t> tokens(ids.size(), -1), counts(ids.size());
+  auto most = static_cast<size_t>(mostAtOnce());
+  for (size_t at = 0, count; at < longest; at += count) {
+    count = std::min(longest - at, most);
+    std::vector<int64_t> padded(ids.size() * count);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      size_t begin = std::min(at, ids[i].size());
+      size_t have = std::min(ids[i].size() - begin, count);
+      for (size_t t = 0; t < have; ++t)
+        padded[i * count + t] = ids[i][begin + t];
+      counts[i] = static_cast<int64_t>(have);
+    }
+    if (Status s = session.setTokenCounts(counts); !s)
+      return s;
+    if (Status s = run(padded, static_cast<int64_t>(count), nullptr); !s)
+      return s;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      // The sequence's last token was among these.
+      if (counts[i] == 0 || at + count < ids[i].size())
+        continue;
+      auto token = choose(i, counts[i] - 1);
+      if (!token)
+        return token.status();
+      tokens[i] = *token;
+    }
+  }
+  return tokens;
 }

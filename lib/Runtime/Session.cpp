@@ -46,6 +46,20 @@ Session::Session(std::shared_ptr<const LoadedModel> shared)
     inputs[i].view.type = model->model().inputs[i].type;
   for (size_t i = 0; i < outputs.size(); ++i)
     outputs[i].view.type = model->model().outputs[i].type;
+  for (uint32_t i = 0; i < inputs.size(); ++i) {
+    const TensorInfo &info = model->model().inputs[i];
+    if (info.role != Role::CachedLengths)
+      continue;
+    // The reader has checked its type and shape.
+    lengthsInput = i;
+    lengths.resize(static_cast<size_t>(*info.shape[0].asConstant()));
+    inputs[i] = {true,
+                 {info.type,
+                  {static_cast<int64_t>(lengths.size())},
+                  lengths.data(),
+                  4 * lengths.size(),
+                  Device::Host}};
+  }
 }
 
 Session::~Session() = default;
@@ -71,6 +85,10 @@ Status Session::setInput(uint32_t index, DType type, std::vector<int64_t> shape,
   if (index >= inputs.size())
     return Status(StatusCode::Usage,
                   "there is no input number " + std::to_string(index));
+  if (!lengths.empty() && index == lengthsInput)
+    return Status(StatusCode::Usage,
+                  "input '" + model->model().inputs[index].name +
+                      "' is the session's own: its cached lengths");
   auto count = elementCount(shape);
   if (!count)
     return failure("input '" + model->model().inputs[index].name +
@@ -111,11 +129,63 @@ Status Session::truncate(int64_t length) {
                   "cannot truncate to " + std::to_string(length) +
                       " tokens: " + std::to_string(theLength) + " are cached");
   theLength = length;
+  for (int32_t &own : lengths)
+    own = std::min(own, static_cast<int32_t>(length));
   return {};
+}
+
+Status Session::truncateSequence(size_t sequence, int64_t length) {
+  if (sequence >= lengths.size())
+    return Status(StatusCode::Usage, "there is no sequence number " +
+                                         std::to_string(sequence) +
+                                         " with a cached length of its own");
+  if (length < 0 || length > lengths[sequence])
+    return Status(StatusCode::Usage,
+                  "cannot truncate to " + std::to_string(length) + " tokens: " +
+                      std::to_string(lengths[sequence]) + " are cached");
+  lengths[sequence] = static_cast<int32_t>(length);
+  theLength = *std::max_element(lengths.begin(), lengths.end());
+  return {};
+}
+
+Status Session::setTokenCounts(std::vector<int64_t> counts) {
+  if (!counts.empty() && counts.size() != lengths.size())
+    return Status(StatusCode::Usage, "token counts of " +
+                                         std::to_string(counts.size()) +
+                                         " sequences were given, and " +
+                                         std::to_string(lengths.size()) +
+                                         " have cached lengths of their own");
+  tokenCounts = std::move(counts);
+  return {};
+}
+
+Status Session::checkTokenCounts() const {
+  int64_t most = tokenCounts.empty() ? 0 : appendedTokens();
+  for (int64_t count : tokenCounts)
+    if (count < 0 || count > most)
+      return Status(StatusCode::Usage, "a sequence cannot keep " +
+                                           std::to_string(count) + " of " +
+                                           std::to_string(most) + " tokens");
+  return {};
+}
+
+/// The tokens of a run that has succeeded are cached.
+void Session::advance() {
+  int64_t more = appendedTokens();
+  theLength += more;
+  if (lengths.empty())
+    return;
+  for (size_t i = 0; i < lengths.size(); ++i)
+    lengths[i] +=
+        static_cast<int32_t>(tokenCounts.empty() ? more : tokenCounts[i]);
+  theLength = *std::max_element(lengths.begin(), lengths.end());
+  tokenCounts.clear();
 }
 
 void Session::reset() {
   theLength = 0;
+  std::fill(lengths.begin(), lengths.end(), 0);
+  tokenCounts.clear();
   execution->clearStates();
 }
 
@@ -308,6 +378,8 @@ Status Session::run(const RunOptions &options) {
   auto selected = selectProgram(options.set);
   if (!selected)
     return selected.status();
+  if (Status s = checkTokenCounts(); !s)
+    return s;
   if (Status s = prepareStates(); !s)
     return s;
   if (Status s = prepareOutputs(options); !s)
@@ -338,6 +410,6 @@ Status Session::run(const RunOptions &options) {
   if (options.profile)
     options.profile->rows.resize(options.profile->runs, theRows);
   if (!model->model().states.empty())
-    theLength += appendedTokens();
+    advance();
   return {};
 }

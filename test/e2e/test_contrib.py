@@ -116,6 +116,38 @@ class ContribTest(unittest.TestCase):
                     self.assertLessEqual(testing.error(found[name], r), LIMIT)
 
 
+    def unequal(self, rows, room=None):
+        """Sequences with P and P - 2 keys cached, and `rows` new ones; `room`: the cache is a buffer of so many. (model, feeds, lengths)"""
+        cached, size = np.array([P, P - 2]), room or P
+        cos, sin = table(16, D // 2)
+        operands = [("q", rnd(B, rows, H * D)), ("k", rnd(B, rows, KV * D, seed=1)), ("v", rnd(B, rows, KV * D, seed=2)),
+                    ("pk", rnd(B, KV, size, D, seed=3)), ("pv", rnd(B, KV, size, D, seed=4)),
+                    ("lengths", (cached + rows - 1).astype(np.int32)), ("total", np.array(P + rows, np.int32)), ("cos", cos), ("sin", sin)]
+        model, feeds = one_node("GroupQueryAttention", operands, ["y", "k1", "v1"], ["total", "cos", "sin"], num_heads=H, kv_num_heads=KV, do_rotary=1)
+        shapes = [(B, rows, H * D)] + 2 * [(B, KV, room or P + rows, D)]
+        del model.graph.output[:]
+        model.graph.output.extend(h.make_tensor_value_info(n, T.FLOAT, shape) for n, shape in zip(("y", "k1", "v1"), shapes))
+        return model, feeds, cached + rows
+
+    def test_gqa_unequal_lengths(self):
+        for rows, room in ((1, None), (1, 12)):
+            model, feeds, lengths = self.unequal(rows, room)
+            reference = testing.run_onnxruntime(model, feeds)
+            for options in ([], ["--disable-fusion=all"]):
+                found = testing.run_model(model, feeds, *options)
+                self.assertLessEqual(testing.error(found["y"], reference["y"]), LIMIT)
+                for name in ("k1", "v1"):
+                    self.assertEqual(found[name].shape, reference[name].shape)
+                    for sequence, length in enumerate(lengths):  # behind it is what nobody reads
+                        self.assertLessEqual(testing.error(found[name][sequence, :, :length], reference[name][sequence, :, :length]), LIMIT)
+
+    def test_gqa_a_length_without_room_is_an_error(self):
+        model, feeds, _ = self.unequal(1)
+        feeds["lengths"] = feeds["lengths"] + 1
+        with self.assertRaisesRegex(testing.ToolError, "out of range|outside"):
+            testing.run_model(model, feeds)
+
+
 for family in (norms, activations, rotations, multi_head, grouped):
     for name, case in family():
         setattr(ContribTest, f"test_{name}", lambda self, case=case: self.check(*case))

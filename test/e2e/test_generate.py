@@ -1,8 +1,5 @@
 """Generation with the cache inside the session, on a tiny model: greedy tokens against a numpy fp64 forward pass."""
 import json
-import pathlib
-import tempfile
-import unittest
 
 import numpy as np
 
@@ -14,22 +11,18 @@ from fusion.testing import tools
 PROMPT, COUNT = [5, 63, 0, 17], 24
 
 
-class GenerateTest(unittest.TestCase):
+class GenerateTest(tiny_llama.TinyLlamaTest):
     @classmethod
     def setUpClass(cls):
-        tmp = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(tmp.cleanup)
-        cls.dir = pathlib.Path(tmp.name)
-        tiny_llama.write(cls.dir / "t.gguf")
-        cls.reference = cls.greedy()
+        super().setUpClass()
+        cls.reference = cls.greedy_from(PROMPT)
         for form in llama.FORMS:
-            llama.build(cls.dir / "t.gguf", cls.dir / f"{form}.onnx", form)
             tools.compile(cls.dir / f"{form}.onnx", cls.dir / f"{form}.fusion", "--kv-cache=state", "--max-context=40")
 
     @classmethod
-    def greedy(cls):
-        """Tokens of the reference, each with the gap to the runner-up."""
-        ids, chosen = list(PROMPT), []
+    def greedy_from(cls, prompt):
+        """Tokens of the reference; no two are nearly as good."""
+        ids, chosen = list(prompt), []
         for _ in range(COUNT):
             logits = tiny_llama.forward(cls.dir / "t.gguf", ids)[-1]
             second, first = np.sort(logits)[-2:]
@@ -41,6 +34,10 @@ class GenerateTest(unittest.TestCase):
     def generate(self, form, *options, count=COUNT):
         return json.loads(tools.must("fusion-run", self.dir / f"{form}.fusion", "--device=host", f"--generate={count}",
                                      "--prompt-ids=" + ",".join(map(str, PROMPT)), "--json", *options))
+
+    def generate_all(self, name, prompts, *options, count=COUNT):
+        return json.loads(tools.must("fusion-run", self.dir / f"{name}.fusion", f"--generate={count}", "--json",
+                                     *("--prompt-ids=" + ",".join(map(str, p)) for p in prompts), *options))
 
     def test_greedy_tokens(self):
         for form in llama.FORMS:
@@ -96,7 +93,32 @@ class GenerateTest(unittest.TestCase):
         tools.compile(self.dir / "float.onnx", self.dir / "batch.fusion", "--kv-cache=state", "--max-context=40", "--dim=batch=3")
         code, _, err = tools.call("fusion-run", self.dir / "batch.fusion", "--generate=2", "--prompt-ids=1,2")
         self.assertEqual(code, 1)
-        self.assertRegex(err, "batch of 3.*--dim batch=1")
+        self.assertRegex(err, "batch of 3.*--kv-lengths=own.*--dim batch=1")
+
+    def test_a_batch_of_unequal_prompts(self):
+        """Each sequence gets the tokens that it gets alone; with pieces of four tokens, prompts end in different pieces."""
+        prompts = [PROMPT, [9, 8, 7, 6, 5, 4, 3, 2, 1], [40]]
+        alone = [self.reference] + [self.greedy_from(p) for p in prompts[1:]]
+        options = ["--kv-cache=state", "--max-context=40", "--dim=batch=3", "--kv-lengths=own"]
+        for form in llama.FORMS:
+            for name, more in (("whole", []), ("pieces", ["--dim=seq=1..4"])):
+                with self.subTest(form, pieces=name):
+                    tools.compile(self.dir / f"{form}.onnx", self.dir / "own.fusion", *options, *more)
+                    self.assertEqual(self.generate_all("own", prompts)["tokens"], alone)
+
+    def test_a_sequence_that_stops_leaves_the_others_alone(self):
+        prompts = [PROMPT, [40]]
+        other = self.greedy_from([40])
+        stop = next(t for t in self.reference[1:] if t not in other)
+        tools.compile(self.dir / "float.onnx", self.dir / "own.fusion", "--kv-cache=state", "--max-context=40", "--dim=batch=2", "--kv-lengths=own")
+        found = self.generate_all("own", prompts, f"--stop-ids={stop}")["tokens"]
+        self.assertEqual(found, [self.reference[:self.reference.index(stop) + 1], other])
+
+    def test_prompts_of_another_number_than_the_batch(self):
+        tools.compile(self.dir / "float.onnx", self.dir / "own.fusion", "--kv-cache=state", "--max-context=40", "--dim=batch=2", "--kv-lengths=own")
+        code, _, err = tools.call("fusion-run", self.dir / "own.fusion", "--generate=2", "--prompt-ids=1,2")
+        self.assertEqual(code, 1)
+        self.assertRegex(err, "batch of 2 sequences, and 1 were given")
 
     def test_stream_gives_the_same_tokens(self):
         found = list(chat.generate(tools.bin / "fusion-run", self.dir / "lowbit.fusion", PROMPT, COUNT, [10**6]))

@@ -1,27 +1,17 @@
 """A profile of a run goes back into the compiler: --profile of fusion-run, --measured of fusion-compile."""
 import json
-import pathlib
-import tempfile
-import unittest
 
 import tiny_llama
-from fusion.builders import llama
 from fusion.testing import tools
 
 STATE = ["--kv-cache=state", "--max-context=40"]
 
 
-class MeasuredTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        tmp = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(tmp.cleanup)
-        cls.dir = pathlib.Path(tmp.name)
-        tiny_llama.write(cls.dir / "t.gguf")
-        llama.build(cls.dir / "t.gguf", cls.dir / "m.onnx", "float")
+class MeasuredTest(tiny_llama.TinyLlamaTest):
+    FORMS = ["float"]
 
     def profile(self, name, *options):
-        tools.compile(self.dir / "m.onnx", self.dir / f"{name}.fusion", *STATE, *options)
+        tools.compile(self.dir / "float.onnx", self.dir / f"{name}.fusion", *STATE, *options)
         tools.must("fusion-run", self.dir / f"{name}.fusion", "--generate=6", "--prompt-ids=5,63,0,17", f"--profile={self.dir / name}.json")
         return self.dir / f"{name}.json"
 
@@ -34,7 +24,7 @@ class MeasuredTest(unittest.TestCase):
                 for bucket, rows in (("decode", 1), ("prefill", 4)):
                     mine = [e for e in events if e["args"]["rows"] == rows]
                     total = sum(e["dur"] for e in mine)
-                    report = json.loads(tools.must("fusion-compile", self.dir / "m.onnx", "-o", self.dir / "again.fusion", *STATE, "--explain=json", f"--measured={profile}"))
+                    report = json.loads(tools.must("fusion-compile", self.dir / "float.onnx", "-o", self.dir / "again.fusion", *STATE, "--explain=json", f"--measured={profile}"))
                     site = next(s for s in report["sites"] if s["kind"] == "rope_attention")
                     found = next(b for b in site["buckets"] if b["bucket"] == bucket)["measured_share"]
                     # All launches of the kernels that compute one of the site's nodes.
@@ -47,7 +37,7 @@ class MeasuredTest(unittest.TestCase):
     def test_the_same_profile_gives_the_same_artifact(self):
         profile = self.profile("p")
         for name in ("a", "b"):
-            tools.compile(self.dir / "m.onnx", self.dir / f"{name}.fusion", *STATE, f"--measured={profile}")
+            tools.compile(self.dir / "float.onnx", self.dir / f"{name}.fusion", *STATE, f"--measured={profile}")
         self.assertEqual((self.dir / "a.fusion").read_bytes(), (self.dir / "b.fusion").read_bytes())
 
     def test_wrong_profiles_are_refused(self):
@@ -56,7 +46,7 @@ class MeasuredTest(unittest.TestCase):
                            ('{"traceEvents": [{"name": "k"}]}', "dur"), (json.dumps({"traceEvents": [stranger]}), "no node of this model")):
             with self.subTest(text):
                 (self.dir / "bad.json").write_text(text)
-                code, _, err = tools.call("fusion-compile", self.dir / "m.onnx", "-o", self.dir / "bad.fusion", f"--measured={self.dir / 'bad.json'}")
+                code, _, err = tools.call("fusion-compile", self.dir / "float.onnx", "-o", self.dir / "bad.fusion", f"--measured={self.dir / 'bad.json'}")
                 self.assertEqual(code, 1)
                 self.assertIn("bad.json", err)
                 self.assertRegex(err, says)

@@ -1,9 +1,13 @@
 """A tiny random Llama as a GGUF file, and its forward pass in plain numpy fp64, straight from the file's own layout:
 interleaved rotation on the rows as they are stored, weights as the gguf package decodes them."""
 import dataclasses
+import pathlib
+import tempfile
+import unittest
 
 import gguf
 import numpy as np
+from fusion.builders import llama
 from gguf import GGMLQuantizationType as Q
 
 
@@ -91,3 +95,18 @@ def forward(path, ids, shape=Shape()):
         gate = h @ t[b + "ffn_gate.weight"].T
         x = x + (gate / (1 + np.exp(-gate)) * (h @ t[b + "ffn_up.weight"].T)) @ t[b + "ffn_down.weight"].T
     return rms(x, t["output_norm.weight"]) @ t.get("output.weight", t["token_embd.weight"]).T
+
+
+class TinyLlamaTest(unittest.TestCase):
+    """A folder `dir` with the model as t.gguf and as FORM.onnx."""
+
+    FORMS = llama.FORMS
+
+    @classmethod
+    def setUpClass(cls):
+        tmp = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(tmp.cleanup)
+        cls.dir = pathlib.Path(tmp.name)
+        write(cls.dir / "t.gguf")
+        for form in cls.FORMS:
+            llama.build(cls.dir / "t.gguf", cls.dir / f"{form}.onnx", form)

@@ -66,8 +66,11 @@ bool Driver::import() {
     for (const auto &[role, name] : options.import.roles)
       roles.roles.push_back(role + "=" + name);
     pm.addPass(createAssignRoles(roles));
-    if (options.cacheState)
-      pm.addPass(createBindDecoderInputs());
+    if (!options.cacheState)
+      return;
+    BindDecoderInputsOptions bind;
+    bind.ownLengths = options.ownLengths;
+    pm.addPass(createBindDecoderInputs(bind));
   });
 }
 
@@ -89,6 +92,8 @@ void Driver::addSession(OpPassManager &pm) {
   if (!options.cacheState)
     return;
   pm.addPass(createAppendCaches());
+  if (options.ownLengths)
+    pm.addPass(createSequenceLengths());
   MakeCacheStateOptions state;
   state.maxContext = options.maxContext;
   pm.addPass(createMakeCacheState(state));

@@ -38,6 +38,10 @@ struct CommandLine {
   cl::opt<int64_t> maxContext{
       "max-context", cl::init(2048), cl::cat(category),
       cl::desc("tokens that the session's cache holds")};
+  cl::opt<std::string> kvLengths{
+      "kv-lengths", cl::init("shared"), cl::cat(category),
+      cl::desc("shared: the sequences of a batch are equally long; own: each "
+               "has a cached length of its own")};
   cl::opt<std::string> logits{
       "logits", cl::init("all"), cl::cat(category),
       cl::desc("logits to compute: all, or those of each run's last token, "
@@ -166,6 +170,16 @@ bool readChoices(const CommandLine &line, Options &options) {
     return usage("unknown --logits '" + line.logits +
                  "', expected all or last");
   options.lastLogits = line.logits == "last";
+  if (line.kvLengths != "shared" && line.kvLengths != "own")
+    return usage("unknown --kv-lengths '" + line.kvLengths +
+                 "', expected shared or own");
+  options.ownLengths = line.kvLengths == "own";
+  if (options.ownLengths && !options.cacheState)
+    return usage("--kv-lengths=own needs --kv-cache=state: a session's own "
+                 "cache");
+  if (options.ownLengths && options.lastLogits)
+    return usage("--kv-lengths=own needs --logits=all: prompts of several "
+                 "lengths end at different rows");
   if (line.maxContext.getNumOccurrences() > 0 && !options.cacheState)
     return usage("--max-context needs --kv-cache=state: a session's own cache");
   if (line.fuel.getNumOccurrences() > 0 && line.fuel < 0)
@@ -242,7 +256,8 @@ std::string Options::canonical() const {
   for (const DimOption &dim : import.dims)
     os << " dim:" << dim.key << '=' << dim.lower << ".." << dim.upper;
   if (cacheState)
-    os << " kv-cache=state max-context=" << maxContext;
+    os << " kv-cache=state max-context=" << maxContext
+       << (ownLengths ? " kv-lengths=own" : "");
   os << (lastLogits ? " logits=last" : "");
   os << (strict ? " numerics=strict" : "");
   if (!computeType.empty())

@@ -35,6 +35,7 @@ struct Options {
   ImportOptions import;
   bool cacheState = false;
   bool lastLogits = false; ///< compute the logits of the last token alone
+  bool ownLengths = false; ///< a cached length for each sequence
   int64_t maxContext = 2048;
   bool strict = false;
   std::string computeType; ///< bf16 or fp16; empty: as in the file

@@ -14,9 +14,9 @@ using namespace fusion::run;
 namespace {
 
 struct Generated {
-  std::vector<int64_t> tokens;
+  std::vector<std::vector<int64_t>> tokens; ///< of each sequence
   double prefillSeconds = 0, decodeSeconds = 0;
-  size_t decodeSteps = 0;
+  size_t decoded = 0; ///< tokens after the first ones
 };
 
 double secondsSince(std::chrono::steady_clock::time_point begin) {
@@ -25,42 +25,65 @@ double secondsSince(std::chrono::steady_clock::time_point begin) {
 }
 
 /// The next token to feed: the chosen one unless --force-ids has another.
-int64_t fed(const Options &options, const Generated &made) {
-  size_t step = made.tokens.size() - 1;
-  return step < options.forced.size() ? options.forced[step]
-                                      : made.tokens.back();
+int64_t fed(const Options &options, const std::vector<int64_t> &tokens) {
+  size_t step = tokens.size() - 1;
+  return step < options.forced.size() ? options.forced[step] : tokens.back();
 }
 
-bool stops(const Options &options, int64_t token) {
-  return std::find(options.stop.begin(), options.stop.end(), token) !=
-         options.stop.end();
+/// Whether a sequence has all its tokens.
+bool isDone(const Options &options, const std::vector<int64_t> &tokens) {
+  return tokens.size() >= static_cast<size_t>(options.generate) ||
+         std::find(options.stop.begin(), options.stop.end(), tokens.back()) !=
+             options.stop.end();
 }
 
-void accept(const Options &options, Generated &made, int64_t token) {
-  made.tokens.push_back(token);
-  if (!options.stream)
-    return;
-  printf("%lld\n", static_cast<long long>(token));
-  fflush(stdout);
+void accept(const Options &options, Generated &made,
+            const std::vector<int64_t> &tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0)
+      continue;
+    made.tokens[i].push_back(tokens[i]);
+    if (options.stream)
+      printf("%lld\n", static_cast<long long>(tokens[i]));
+  }
+  if (options.stream)
+    fflush(stdout);
+}
+
+/// What each sequence is fed next: nothing where it is done.
+Decoder::Sequences nextInputs(const Options &options, const Generated &made) {
+  Decoder::Sequences next(made.tokens.size());
+  for (size_t i = 0; i < next.size(); ++i)
+    if (!isDone(options, made.tokens[i]))
+      next[i] = {fed(options, made.tokens[i])};
+  return next;
+}
+
+bool isEmpty(const Decoder::Sequences &sequences) {
+  return std::all_of(sequences.begin(), sequences.end(),
+                     [](const auto &ids) { return ids.empty(); });
 }
 
 Status generate(const Options &options, Decoder &decoder, Generated &made) {
+  made.tokens.resize(options.prompts.size());
   if (options.generate == 0)
     return {};
   auto begin = std::chrono::steady_clock::now();
-  auto token = decoder.step(options.prompt);
-  if (!token)
-    return token.status();
+  auto tokens = decoder.stepAll(options.prompts);
+  if (!tokens)
+    return tokens.status();
   made.prefillSeconds = secondsSince(begin);
-  accept(options, made, *token);
+  accept(options, made, *tokens);
   begin = std::chrono::steady_clock::now();
-  while (made.tokens.size() < static_cast<size_t>(options.generate) &&
-         !stops(options, made.tokens.back())) {
-    token = decoder.step({fed(options, made)});
-    if (!token)
-      return token.status();
-    ++made.decodeSteps;
-    accept(options, made, *token);
+  for (auto next = nextInputs(options, made); !isEmpty(next);
+       next = nextInputs(options, made)) {
+    tokens = decoder.stepAll(next);
+    if (!tokens)
+      return tokens.status();
+    made.decoded += static_cast<size_t>(
+        std::count_if(tokens->begin(), tokens->end(),
+                      [](int64_t token) { return token >= 0; }));
+    accept(options, made, *tokens);
   }
   made.decodeSeconds = secondsSince(begin);
   return {};
@@ -85,13 +108,23 @@ struct Rates {
   std::optional<double> uncaptured; ///< decode without graphs
 };
 
-void print(const Options &options, const std::vector<int64_t> &tokens,
-           const Rates &rates) {
+/// One list a sequence: on lines, or as JSON lists where there are several.
+void printSequences(const Options &options, const Generated &made) {
+  bool several = made.tokens.size() > 1;
+  for (size_t i = 0; i < made.tokens.size(); ++i) {
+    printf("%s", i == 0 ? "" : options.json ? ", " : "\n");
+    printf("%s", several && options.json ? "[" : "");
+    printTokens(options, made.tokens[i]);
+    printf("%s", several && options.json ? "]" : "");
+  }
+}
+
+void print(const Options &options, const Generated &made, const Rates &rates) {
   if (options.stream)
     return;
   if (options.json)
     printf("{\"tokens\": [");
-  printTokens(options, tokens);
+  printSequences(options, made);
   if (options.json) {
     printf("], \"prefill_tokens_per_s\": %.2f, \"decode_tokens_per_s\": %.2f",
            rates.prefill, rates.decode);
@@ -121,10 +154,12 @@ Status repeat(const Options &options, Session &session, Decoder &decoder,
     made = Generated();
     if (Status s = generate(options, decoder, made); !s)
       return s;
-    prefill.push_back(
-        rate(static_cast<double>(options.prompt.size()), made.prefillSeconds));
+    size_t prompted = 0;
+    for (const std::vector<int64_t> &prompt : options.prompts)
+      prompted += prompt.size();
+    prefill.push_back(rate(static_cast<double>(prompted), made.prefillSeconds));
     decode.push_back(
-        rate(static_cast<double>(made.decodeSteps), made.decodeSeconds));
+        rate(static_cast<double>(made.decoded), made.decodeSeconds));
   }
   rates.prefill = median(prefill);
   rates.decode = median(decode);
@@ -157,6 +192,6 @@ int fusion::run::runGenerate(const Options &options, Session &session) {
       return fail(s);
     rates.uncaptured = uncaptured.decode;
   }
-  print(options, made.tokens, rates);
+  print(options, made, rates);
   return writeProfile(options, profile, session.loaded().model());
 }

@@ -29,7 +29,8 @@ Runs a compiled model. An artifact holds native code: run only what you trust.
   --info                   print what the artifact holds
 
   --generate=N             print N tokens, chosen greedily (--kv-cache=state)
-  --prompt-ids=1,2,3       the tokens to start from
+  --prompt-ids=1,2,3       the tokens to start from; again for each further
+                           sequence of a batch (--kv-lengths=own)
   --force-ids=1,2,3        feed these instead of the chosen tokens
   --stop-ids=2             stop after one of these
   --stream                 print each token as it comes
@@ -141,7 +142,9 @@ private:
     return {};
   }
   std::string setIds(const std::string &name, const std::string &value) {
-    auto &list = name == "--prompt-ids"  ? o.prompt
+    if (name == "--prompt-ids")
+      o.prompts.emplace_back();
+    auto &list = name == "--prompt-ids"  ? o.prompts.back()
                  : name == "--force-ids" ? o.forced
                                          : o.stop;
     return parseList(value, list) ? ""
@@ -156,12 +159,17 @@ std::string contradiction(const Options &o) {
     return "expected an artifact (model.fusion)";
   if (o.generates && !o.inputs.empty())
     return "--generate takes --prompt-ids, not --input";
-  if (o.generates && o.prompt.empty())
+  for (const std::vector<int64_t> &prompt : o.prompts)
+    if (prompt.empty())
+      return "expected token ids after --prompt-ids";
+  if (o.generates && o.prompts.empty())
     return "--generate needs --prompt-ids";
+  if (o.prompts.size() > 1 && (o.stream || !o.forced.empty()))
+    return "--stream and --force-ids go with one prompt alone";
   if (o.generates && (o.verify || !o.outputDir.empty()))
     return "--generate goes with neither --verify nor --output-dir";
   if (!o.generates &&
-      (!o.prompt.empty() || !o.forced.empty() || !o.stop.empty() || o.stream))
+      (!o.prompts.empty() || !o.forced.empty() || !o.stop.empty() || o.stream))
     return "--prompt-ids, --force-ids, --stop-ids and --stream need "
            "--generate=N";
   if (o.stream && o.json)

@@ -25,7 +25,8 @@ struct Options {
 
   bool generates = false;
   int64_t generate = 0;
-  std::vector<int64_t> prompt, forced, stop;
+  std::vector<std::vector<int64_t>> prompts; ///< of each sequence
+  std::vector<int64_t> forced, stop;
 };
 
 /// The options, or an exit code where a message or the help was printed.

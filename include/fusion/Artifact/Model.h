@@ -58,6 +58,7 @@ enum class Role : uint8_t {
   Logits,
   PresentKey,
   PresentValue,
+  CachedLengths, ///< of each sequence; the session gives them itself
 };
 const char *name(Role role);
 

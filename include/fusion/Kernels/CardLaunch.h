@@ -50,7 +50,9 @@ struct PulledResult {
   mlir::Value source; ///< the value whose elements are stored
   SymShape strides;   ///< of the result's memory, one an axis of the source
   SymExpr offset;     ///< of the source's first element in it
-  bool dense;         ///< element i of the source is element i of the memory
+  /// Where each sequence has an offset of its own, the append that says it.
+  KvAppendOp append;
+  bool dense; ///< element i of the source is element i of the memory
 };
 using PulledClass = llvm::SmallVector<PulledResult, 2>;
 /// The given results in classes. A cache that is session state is extended in

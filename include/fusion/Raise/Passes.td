@@ -53,6 +53,15 @@ def RaiseAppends : Pass<"fusion-raise-appends", "::mlir::func::FuncOp"> {
   let summary = "concatenations with a cached key or value become kv_append";
 }
 
+def EqualLengths : Pass<"fusion-equal-lengths", "::mlir::func::FuncOp"> {
+  let summary = "lengths of sequences that are one size become that size";
+  let description = [{
+    Where the lengths of a `kv_append`, or the offsets and valid lengths of an
+    attention, are computed from sizes alone and equal for all sequences, the
+    operand is dropped and the size says the same.
+  }];
+}
+
 def ProveMasks : Pass<"fusion-prove-masks", "::mlir::func::FuncOp"> {
   let summary = "masks that are proven to be causal become attributes";
   let description = [{

@@ -2,7 +2,8 @@
 //
 // Drives a session of a model compiled with --kv-cache=state by token ids
 // alone: the inputs' roles say which tensor takes the ids, and mask and
-// positions follow from the cached length.
+// positions follow from the cached length. Sequences of a batch with lengths of
+// their own (--kv-lengths=own) are padded on the right.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,18 +24,25 @@ public:
   /// after the last one (the first of equal ones).
   Result<int64_t> step(const std::vector<int64_t> &ids);
 
+  /// The same for each sequence of the batch; one without ids rests, and has -1
+  /// for a token.
+  using Sequences = std::vector<std::vector<int64_t>>;
+  Result<std::vector<int64_t>> stepAll(const Sequences &ids);
+  /// Sequences of the batch.
+  size_t batch() const { return std::max<size_t>(session.sequences(), 1); }
+
   RunOptions options; ///< of every run
 
 private:
   explicit Decoder(Session &session) : session(session) {}
-  Status bind(const int64_t *ids, int64_t count);
-  Status fill(uint32_t input, std::vector<int64_t> shape, const int64_t *ids,
-              int64_t count);
+  Status bind(const std::vector<int64_t> &ids, int64_t count);
+  Status fill(uint32_t input, std::vector<int64_t> shape,
+              const std::vector<int64_t> &ids);
   std::vector<int64_t> shapeOf(uint32_t input, int64_t count) const;
   int64_t mostAtOnce() const;
-  Result<int64_t> choose(const Greedy &greedy) const;
-  Status explain(const Status &failure, const int64_t *ids,
-                 int64_t count) const;
+  Result<int64_t> choose(size_t sequence, int64_t row) const;
+  Status explain(const Status &failure, const std::vector<int64_t> &ids) const;
+  Status run(const std::vector<int64_t> &ids, int64_t count, Greedy *greedy);
 
   Session &session;
   uint32_t idsInput = 0, logits = 0;

@@ -126,10 +126,19 @@ public:
   const artifact::Program &lastProgram() const;
   int64_t lastRows() const { return theRows; } ///< token rows; 0 when unknown
 
-  /// Tokens in the states.
+  /// Tokens in the states: of the longest sequence of the batch.
   int64_t length() const { return theLength; }
   Status truncate(int64_t length);
   void reset();
+
+  /// Sequences with cached lengths of their own (--kv-lengths=own); 0 where
+  /// the batch has one length.
+  size_t sequences() const { return lengths.size(); }
+  int64_t sequenceLength(size_t sequence) const { return lengths[sequence]; }
+  Status truncateSequence(size_t sequence, int64_t length);
+  /// How many tokens of the next run each sequence keeps; the rest of its row
+  /// is padding. Empty: all of them.
+  Status setTokenCounts(std::vector<int64_t> counts);
 
 private:
   struct Input {
@@ -154,6 +163,8 @@ private:
   Status prepareOutputs(const RunOptions &options);
   Result<uint32_t> selectProgram(const std::string &set) const;
   int64_t appendedTokens() const;
+  Status checkTokenCounts() const;
+  void advance();
   std::vector<int64_t> shapeOf(const std::vector<uint32_t> &places) const;
   Status failure(const std::string &text) const;
   Status checkMemory(Device memory) const;
@@ -171,6 +182,9 @@ private:
   std::vector<uint64_t> stateBytes;
   bool statesMade = false;
   int64_t theLength = 0, theRows = 0;
+  uint32_t lengthsInput = 0;
+  std::vector<int32_t> lengths;     ///< of each sequence, what the input holds
+  std::vector<int64_t> tokenCounts; ///< of the next run
   uint32_t theProgram = 0;
 };
 

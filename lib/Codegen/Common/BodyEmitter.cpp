@@ -210,10 +210,7 @@ Value BodyEmitter::emitOp(Operation *op, IndexRef indices) {
         return emitPieces(o, llvm::to_vector(o.getInputs()), o.getAxis(),
                           indices);
       })
-      .Case([&](KvAppendOp o) {
-        return emitPieces(o, {o.getPast(), o.getUpdate()}, o.getAxis(),
-                          indices);
-      })
+      .Case([&](KvAppendOp o) { return emitAppend(o, indices); })
       .Case([&](PadOp o) { return emitPad(o, indices); })
       .Case([&](TileOp o) { return emitTile(o, indices); })
       .Case([&](GatherOp o) { return emitGather(o, indices); })

@@ -1,10 +1,12 @@
 //===- EmitAttention.cpp - Attention and scatters, element by element -----===//
 //
 // An element of such an op is a loop over all keys, or over all updates: right
-// everywhere, for bodies that no template takes.
+// everywhere, for bodies that no template takes. Appends, which attentions
+// read, are here too.
 //
 //===----------------------------------------------------------------------===//
 
+#include "fusion/Artifact/HostABI.h"
 #include "fusion/Codegen/Common/BodyEmitter.h"
 #include "fusion/Codegen/Common/NarrowFloat.h"
 
@@ -19,8 +21,68 @@ static bool hasLanes(ArrayRef<Index> indices) {
 }
 
 //===----------------------------------------------------------------------===//
+// Appends
+//===----------------------------------------------------------------------===//
+
+Value BodyEmitter::appendStart(KvAppendOp op, const Index &batch) {
+  SymExpr past = getSymShape(op.getPast())[op.getAxis()];
+  if (!op.getLengths())
+    return ix.size(past);
+  Value start = arith::IndexCastOp::create(b(), loc(), b().getIndexType(),
+                                           emit(op.getLengths(), {batch}));
+  SymExpr last = getSymShape(op.getResult())[op.getAxis()] -
+                 getSymShape(op.getUpdate())[op.getAxis()];
+  Value zero = ix.constant(0), most = ix.size(last);
+  Value bad = arith::OrIOp::create(b(), loc(), ix.less(start, zero),
+                                   ix.less(most, start));
+  target.report(*this, bad, kHostIndexOutOfRange);
+  return ix.max(ix.min(start, most), zero);
+}
+
+// Rows of the update lie between rows of the past, from the sequence's own
+// start on; behind both there is nothing.
+Value BodyEmitter::emitAppend(KvAppendOp op, IndexRef indices) {
+  unsigned axis = op.getAxis();
+  if (!op.getLengths())
+    return emitPieces(op, {op.getPast(), op.getUpdate()}, axis, indices);
+  if (indices[0].lane != 0 || indices[axis].lane != 0)
+    return emitLanes(op.getResult(), indices);
+  Value at = indices[axis].base, start = appendStart(op, indices[0]);
+  SymExpr past = getSymShape(op.getPast())[axis];
+  SymExpr rows = getSymShape(op.getUpdate())[axis];
+  auto take = [&](Value part, Value place) {
+    Indices in(indices);
+    in[axis] = ix.index(place);
+    return hasLanes(in) ? emitVector(part, in) : emit(part, in);
+  };
+  auto old = [&]() -> Value { return take(op.getPast(), at); };
+  auto behind = [&]() -> Value {
+    if (op.getInBuffer())
+      return old();
+    return ix.choose(ix.less(at, ix.size(past)), old, [&] {
+      Type element = computeType(elementType(op.getResult()));
+      Value none =
+          arith::ConstantOp::create(b(), loc(), b().getZeroAttr(element));
+      return hasLanes(indices) ? broadcast(none) : none;
+    });
+  };
+  return ix.choose(ix.less(at, start), old, [&] {
+    return ix.choose(
+        ix.less(at, ix.add(start, ix.size(rows))),
+        [&] { return take(op.getUpdate(), ix.sub(at, start)); }, behind);
+  });
+}
+
+//===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
+
+Value BodyEmitter::queryOffset(AttentionOp op, const Index &batch) {
+  if (Value offsets = op.getOffsets())
+    return arith::IndexCastOp::create(b(), loc(), b().getIndexType(),
+                                      emit(offsets, {batch}));
+  return ix.size(getExpr(op.getCausalOffsetAttr()));
+}
 
 Value BodyEmitter::maskScore(AttentionOp op, Value score, IndexRef at) {
   float cap = op.getSoftcap().convertToFloat();
@@ -33,7 +95,7 @@ Value BodyEmitter::maskScore(AttentionOp op, Value score, IndexRef at) {
     seen = seen ? Value(arith::AndIOp::create(b(), loc(), seen, condition))
                 : condition;
   };
-  Value here = ix.add(at[2].base, ix.size(getExpr(op.getCausalOffsetAttr())));
+  Value here = ix.add(at[2].base, queryOffset(op, at[0]));
   Value key = at[3].base;
   auto after = [&](int64_t distance) { // key <= here + distance
     also(arith::CmpIOp::create(b(), loc(), arith::CmpIPredicate::sle, key,

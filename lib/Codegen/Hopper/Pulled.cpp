@@ -67,8 +67,14 @@ Index PulledTemplate::placeOf(const PulledResult &result) {
   while (!result.offset.exactDiv(SymExpr(divisor)))
     divisor /= 2;
   Index place = ix.index(ix.size(result.offset), 0, divisor);
-  for (auto [at, stride] : llvm::zip(indicesOf(result.source), result.strides))
+  Indices indices = indicesOf(result.source);
+  for (auto [at, stride] : llvm::zip(indices, result.strides))
     place = ix.add(place, ix.scale(at, stride));
+  if (KvAppendOp append = result.append) {
+    Value start = group.appendStart(append, indices.front());
+    place = ix.add(place,
+                   ix.scale(ix.index(start), result.strides[append.getAxis()]));
+  }
   return place;
 }
 

@@ -130,7 +130,8 @@ QueryRow SimtAttention::rowAt(Val row) {
 void SimtAttention::keyRange() {
   Value begin = ix.constant(0), end = ix.size(s.t);
   if (!uniform) {
-    Value offset = ix.size(getExpr(op.getCausalOffsetAttr()));
+    group.setWidth(1);
+    Value offset = group.queryOffset(op, batch);
     Value first = ix.add(rowAt(row0).position.base, offset);
     Value last =
         ix.add(rowAt(row0 + int64_t(tile.rows - 1)).position.base, offset);

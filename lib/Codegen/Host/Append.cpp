@@ -22,13 +22,15 @@ static void emitOne(KernelBuilder &k, KvAppendOp op, unsigned result,
       inPlace ? op.getPast().getType() : op.getResult().getType()));
   Indices at = *ix.delinearize(ix.index(item), ArrayRef(shape).drop_back(), 1);
   at.push_back(ix.index(0));
-  SymExpr past = getSymShape(op.getPast())[op.getAxis()];
+  Value start;
+  if (inPlace)
+    start = k.e().appendStart(op, at[0]);
   k.columns(k.c(0), k.size(shape.back()), [&](Index column) {
     at.back() = column;
     Value x = k.e().emit(source, at);
     Indices to(at);
     if (inPlace)
-      to[op.getAxis()] = ix.add(at[op.getAxis()], ix.index(k.size(past)));
+      to[op.getAxis()] = ix.add(at[op.getAxis()], ix.index(start));
     k.storeResult(result, k.offsetOf(to, strides), x);
   });
 }

@@ -40,7 +40,6 @@ struct AttentionKernel {
           &AttentionScratch::value})
       pointers.push_back(k.scratch(layout.*part));
     t = k.size(s.t);
-    offset = k.size(getExpr(op.getCausalOffsetAttr()));
     scoresStride = k.size(layout.scoresStride);
   }
 
@@ -53,9 +52,9 @@ struct AttentionKernel {
   SmallVector<std::pair<unsigned, StridedOutput>> outputs;
   SmallVector<unsigned> others;
   SmallVector<Value> pointers;
-  Value t, offset, scoresStride;
+  Value t, scoresStride;
   // Of the current item.
-  Value b, h, kvHead, row0, rows, visible;
+  Value b, h, kvHead, row0, rows, offset, visible;
 
   Value query() { return pointers[0]; }
   Value scores() { return pointers[1]; }
@@ -79,7 +78,7 @@ struct AttentionKernel {
   /// Every query sees key 0: causal, with an offset that is never negative.
   bool everyRowSees() {
     if (op.getBias() || op.getKeyMask() || op.getValidLengths() ||
-        op.getWindowLeft() >= 0)
+        op.getOffsets() || op.getWindowLeft() >= 0)
       return false;
     SymExpr shift = getExpr(op.getCausalOffsetAttr());
     return llvm::all_of(shift.polynomial(),
@@ -355,6 +354,7 @@ void AttentionKernel::run() {
     b = ix.div(head, k.size(s.heads));
     h = ix.rem(head, k.size(s.heads));
     kvHead = ix.div(h, perKv);
+    offset = k.e().queryOffset(op, ix.index(b));
     // What the last row may see; all keys where a blind row needs them.
     visible = t;
     if (op.getMaskedRows() == "zero" || everyRowSees())

@@ -234,6 +234,23 @@ LogicalResult RopeOp::verify() {
   return success();
 }
 
+/// `numbers`, where given, are integers, one a sequence of the batch.
+static LogicalResult checkPerSequence(Operation *op, Value numbers,
+                                      const SymShape &operand, StringRef what) {
+  if (!numbers)
+    return success();
+  SymShape shape = getSymShape(numbers);
+  if (!elementType(numbers).isInteger(32) &&
+      !elementType(numbers).isInteger(64))
+    return op->emitOpError("expected ")
+           << what << " of type i32 or i64, found " << numbers.getType();
+  if (shape.size() != 1 || !compatibleShapes(shape, operand.front()))
+    return op->emitOpError("expected ")
+           << what << " [" << operand.front().str() << "], one a sequence, "
+           << "found " << numbers.getType();
+  return success();
+}
+
 LogicalResult KvAppendOp::inferReturnTypes(MLIRContext *,
                                            std::optional<Location> loc,
                                            Adaptor adaptor,
@@ -245,7 +262,8 @@ LogicalResult KvAppendOp::inferReturnTypes(MLIRContext *,
       axis >= static_cast<int64_t>(past.size()))
     return emitOptionalError(
         loc, "expected past and update of equal rank, and an axis below it");
-  past[axis] = past[axis] + update[axis];
+  if (!adaptor.getInBuffer())
+    past[axis] = past[axis] + update[axis];
   Type element = elementType(adaptor.getPast());
   if (hasStorage(adaptor.getPast().getType()))
     types.push_back(getTensorType(
@@ -258,7 +276,12 @@ LogicalResult KvAppendOp::inferReturnTypes(MLIRContext *,
 LogicalResult KvAppendOp::verify() {
   if (elementType(getPast()) != elementType(getUpdate()))
     return emitOpError("expected past and update of one element type");
-  return success();
+  if (getInBuffer() && !getLengths())
+    return emitOpError("expected lengths with in_buffer");
+  if (getLengths() && getAxis() == 0)
+    return emitOpError("expected an axis behind the batch, found axis 0");
+  return checkPerSequence(*this, getLengths(), getSymShape(getPast()),
+                          "lengths");
 }
 
 LogicalResult AttentionOp::verify() {
@@ -283,7 +306,15 @@ LogicalResult AttentionOp::verify() {
   if (!SymExpr::parse(std::string_view(offset.data(), offset.size())))
     return emitOpError("expected a size expression as causal_offset, found '")
            << offset << "'";
-  return success();
+  if (getOffsets() && offset != "0")
+    return emitOpError("expected causal_offset 0 beside offsets, found '")
+           << offset << "'";
+  if (getOffsets() && !getCausal() && getWindowLeft() < 0 &&
+      getWindowRight() < 0)
+    return emitOpError("expected offsets with causal or a window alone");
+  if (failed(checkPerSequence(*this, getOffsets(), q, "offsets")))
+    return failure();
+  return checkPerSequence(*this, getValidLengths(), q, "valid_lengths");
 }
 
 SmallVector<int64_t> LayerNormOp::getReducedAxes() {

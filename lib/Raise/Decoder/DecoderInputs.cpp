@@ -73,7 +73,8 @@ struct BindDecoderInputsPass final
       return failure();
     getOperation()->setAttr("fusion.cached_length",
                             StringAttr::get(&getContext(), *length));
-    replaceInputs(main, SymExpr::symbol(*length));
+    if (!ownLengths)
+      replaceInputs(main, SymExpr::symbol(*length));
     return success();
   }
 

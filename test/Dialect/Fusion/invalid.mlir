@@ -78,3 +78,51 @@ func.func @table(%x: tensor<1x5x4x8xf32>, %c: tensor<4x3xf32>) {
 func.func @expression(%x: tensor<?xf32, #fusion.shape<["seq +"]>>) {
   return
 }
+
+// -----
+
+func.func @append_lengths(%p: tensor<2x8x4xf32>, %n: tensor<2x1x4xf32>, %l: tensor<3xi64>) {
+  // expected-error @+1 {{expected lengths [2], one a sequence, found 'tensor<3xi64>'}}
+  %0 = fusion.kv_append %p, %n lengths %l axis = 1 : (tensor<2x8x4xf32>, tensor<2x1x4xf32>, tensor<3xi64>) -> tensor<2x9x4xf32>
+  return
+}
+
+// -----
+
+func.func @append_buffer(%p: tensor<2x8x4xf32>, %n: tensor<2x1x4xf32>) {
+  // expected-error @+1 {{expected lengths with in_buffer}}
+  %0 = fusion.kv_append %p, %n axis = 1 {in_buffer} : (tensor<2x8x4xf32>, tensor<2x1x4xf32>) -> tensor<2x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @append_batch(%p: tensor<2x8x4xf32>, %n: tensor<1x8x4xf32>, %l: tensor<2xi64>) {
+  // expected-error @+1 {{expected an axis behind the batch, found axis 0}}
+  %0 = fusion.kv_append %p, %n lengths %l axis = 0 : (tensor<2x8x4xf32>, tensor<1x8x4xf32>, tensor<2xi64>) -> tensor<3x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @offsets_type(%q: tensor<2x2x1x8xf32>, %k: tensor<2x2x4x8xf32>, %o: tensor<2xf32>) {
+  // expected-error @+1 {{expected offsets of type i32 or i64, found 'tensor<2xf32>'}}
+  %0 = fusion.attention %q, %k, %k offsets %o {scale = 1.0 : f32, causal} : (tensor<2x2x1x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2xf32>) -> tensor<2x2x1x8xf32>
+  return
+}
+
+// -----
+
+func.func @offsets_alone(%q: tensor<2x2x1x8xf32>, %k: tensor<2x2x4x8xf32>, %o: tensor<2xi64>) {
+  // expected-error @+1 {{expected offsets with causal or a window alone}}
+  %0 = fusion.attention %q, %k, %k offsets %o {scale = 1.0 : f32} : (tensor<2x2x1x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2xi64>) -> tensor<2x2x1x8xf32>
+  return
+}
+
+// -----
+
+func.func @offsets_beside(%q: tensor<2x2x1x8xf32>, %k: tensor<2x2x4x8xf32>, %o: tensor<2xi64>) {
+  // expected-error @+1 {{expected causal_offset 0 beside offsets, found '3'}}
+  %0 = fusion.attention %q, %k, %k offsets %o {scale = 1.0 : f32, causal, causal_offset = "3"} : (tensor<2x2x1x8xf32>, tensor<2x2x4x8xf32>, tensor<2x2x4x8xf32>, tensor<2xi64>) -> tensor<2x2x1x8xf32>
+  return
+}

@@ -241,3 +241,119 @@ TEST(Append, Copying) {
               0);
   }
 }
+
+// Each sequence has keys of its own number in front of its queries.
+TEST(Attention, OffsetsOfSequences) {
+  std::string q = "tensor<3x2x?x16xf32, #fusion.shape<[3, 2, d0, 16]>>";
+  std::string k = "tensor<3x2x?x16xf32, #fusion.shape<[3, 2, d1, 16]>>";
+  Program program(
+      "fusion.kernel @k config #fusion.config<\"attention\", {}> sizes 2 "
+      "(%q: " +
+      q + ", %k: " + k +
+      ", %o: tensor<3xi32>) {"
+      "%0 = fusion.attention %q, %k, %k offsets %o {scale = 0.125 : f32, "
+      "causal, window_left = 6 : i64} : (" +
+      q + ", " + k + ", " + k + ", tensor<3xi32>) -> " + q +
+      "fusion.yield %0 : " + q + " }");
+  ASSERT_TRUE(program.ok()) << program.error();
+  for (auto [s, t] : {std::pair{1, 20}, std::pair{9, 20}, std::pair{70, 90}}) {
+    auto qs = randomFloats(3 * 2 * s * 16, 1, -3, 3),
+         ks = randomFloats(3 * 2 * t * 16, 2, -3, 3);
+    // The longest fills the keys; a negative one leaves blind rows.
+    std::vector<int32_t> offsets{t - s, 0, -1};
+    std::vector<double> expected;
+    for (int b = 0; b < 3; ++b) {
+      Reference one{2, 2, s, t, 16};
+      one.visible = [&](int, int i, int j) {
+        return j <= i + offsets[b] && j >= i + offsets[b] - 6;
+      };
+      auto part = [&](const std::vector<float> &all, int rows) {
+        auto begin = all.begin() + b * 2 * rows * 16;
+        return std::vector<float>(begin, begin + 2 * rows * 16);
+      };
+      auto y = one(part(qs, s), part(ks, t), part(ks, t));
+      expected.insert(expected.end(), y.begin(), y.end());
+    }
+    std::vector<Buffer> buffers{Buffer::of(qs), Buffer::of(ks),
+                                Buffer::of(offsets),
+                                Buffer::poisoned(4 * 3 * 2 * s * 16)};
+    EXPECT_EQ(program.run(buffers, {s, t},
+                          [&] {
+                            EXPECT_LT(relativeError(buffers.back().as<float>(),
+                                                    expected),
+                                      3e-6);
+                          }),
+              0);
+  }
+}
+
+/// What kv_append with lengths makes of an element of a cache [2, 10, 4]: rows
+/// of `fresh` [2, 3, 4] from the sequence's length on, else `past`.
+static float appended(const std::vector<float> &past,
+                      const std::vector<float> &fresh,
+                      const std::vector<int64_t> &lengths, int b, int j,
+                      int c) {
+  int i = j - static_cast<int>(lengths[b]);
+  return i >= 0 && i < 3 ? fresh[(b * 3 + i) * 4 + c]
+                         : past[(b * 10 + j) * 4 + c];
+}
+
+TEST(Append, BehindEachSequence) {
+  std::string cache = "tensor<2x?x4xf32, #fusion.shape<[2, d0, 4], storage = "
+                      "[2, 10, 4]>>";
+  std::string grown = "tensor<2x?x4xf32, #fusion.shape<[2, \"d0 + 3\", 4], "
+                      "storage = [2, 10, 4]>>";
+  Program program(
+      "fusion.kernel @k config #fusion.config<\"append\", {}> sizes 1 (%p: " +
+      cache +
+      ", %n: tensor<2x3x4xf32>, %l: tensor<2xi64>) {"
+      "%0 = fusion.kv_append %p, %n lengths %l axis = 1 : (" +
+      cache + ", tensor<2x3x4xf32>, tensor<2xi64>) -> " + grown +
+      "fusion.yield %0 : " + grown + " }");
+  ASSERT_TRUE(program.ok()) << program.error();
+  auto past = randomFloats(80, 1), fresh = randomFloats(24, 2);
+  std::vector<int64_t> lengths{5, 2};
+  std::vector<Buffer> buffers{Buffer::of(past), Buffer::of(fresh),
+                              Buffer::of(lengths), Buffer::poisoned(0)};
+  EXPECT_EQ(program.run(buffers, {5},
+                        [&] {
+                          auto y = buffers[0].as<float>();
+                          for (int e = 0; e < 80; ++e)
+                            ASSERT_EQ(y[e],
+                                      appended(past, fresh, lengths, e / 40,
+                                               e / 4 % 10, e % 4));
+                        },
+                        {{0, 0}}),
+            0);
+}
+
+TEST(Append, IntoABuffer) {
+  Program program(
+      R"(fusion.kernel @k config #fusion.config<"append", {}> sizes 0
+    (%p: tensor<2x10x4xf32>, %n: tensor<2x3x4xf32>, %l: tensor<2xi64>) {
+    %0 = fusion.kv_append %p, %n lengths %l axis = 1 {in_buffer} : (tensor<2x10x4xf32>, tensor<2x3x4xf32>, tensor<2xi64>) -> tensor<2x10x4xf32>
+    fusion.yield %0 : tensor<2x10x4xf32> })");
+  ASSERT_TRUE(program.ok()) << program.error();
+  auto past = randomFloats(80, 1), fresh = randomFloats(24, 2);
+  for (const std::vector<int64_t> &lengths :
+       {std::vector<int64_t>{0, 7}, {3, 3}}) {
+    std::vector<Buffer> buffers{Buffer::of(past), Buffer::of(fresh),
+                                Buffer::of(lengths), Buffer::poisoned(320)};
+    EXPECT_EQ(program.run(buffers, {},
+                          [&] {
+                            auto y = buffers[3].as<float>();
+                            for (int e = 0; e < 80; ++e)
+                              ASSERT_EQ(y[e],
+                                        appended(past, fresh, lengths, e / 40,
+                                                 e / 4 % 10, e % 4));
+                          }),
+              0);
+  }
+  // No room for three rows, and a negative length.
+  for (const std::vector<int64_t> &lengths :
+       {std::vector<int64_t>{8, 0}, {0, -1}}) {
+    std::vector<Buffer> buffers{Buffer::of(past), Buffer::of(fresh),
+                                Buffer::of(lengths), Buffer::poisoned(320)};
+    EXPECT_NE(program.run(buffers, {}, [] {}), 0);
+  }
+}

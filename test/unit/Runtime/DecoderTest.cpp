@@ -92,6 +92,96 @@ TEST(Decoder, FollowsTheModel) {
   EXPECT_FALSE((*decoder)->step({1})); // the context is full
 }
 
+/// Two sequences with lengths of their own; logits [2, seq, 10] favour the sum
+/// of a sequence's own cached ids.
+struct TwoSequences : TestModel {
+  TwoSequences() {
+    model.symbols = {{"seq", Symbol::Source::InputDim, 0, 1, 1, 3},
+                     {"past", Symbol::Source::CachedLength, 0, 0, 0, 8}};
+    model.inputs = {{"ids", DType::I64, {2, seq}, Role::TokenIds},
+                    {"lengths", DType::I32, {2}, Role::CachedLengths}};
+    model.outputs = {
+        {"logits", DType::F32, {2, seq, kVocabulary}, Role::Logits}};
+    model.states = {{"cache", DType::I64, {2, 8}, 1}};
+    model.maxContext = 8;
+    Program p;
+    p.name = "main";
+    p.rows = SymExpr(2) * seq;
+    p.launches = {launch(kernel("predict", predictTwo),
+                         {{Kind::Input, 0, 0},
+                          {Kind::Input, 1, 0},
+                          {Kind::State, 0, 0},
+                          {Kind::Output, 0, 0}},
+                         {seq}, 1)};
+    model.programs = {p};
+  }
+
+  static void predictTwo(const HostContext *, void *const *args,
+                         const int64_t *sizes, int64_t, int64_t) {
+    auto *ids = static_cast<const int64_t *>(args[0]);
+    auto *lengths = static_cast<const int32_t *>(args[1]);
+    auto *cache = static_cast<int64_t *>(args[2]);
+    auto *logits = static_cast<float *>(args[3]);
+    int64_t count = sizes[0];
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t t = 0; t < count; ++t) {
+        cache[b * 8 + lengths[b] + t] = ids[b * count + t];
+        int64_t sum = 0;
+        for (int64_t i = 0; i <= lengths[b] + t; ++i)
+          sum += cache[b * 8 + i];
+        for (int64_t v = 0; v < kVocabulary; ++v)
+          logits[(b * count + t) * kVocabulary + v] =
+              v == sum % kVocabulary ? 2.0f : -1.0f;
+      }
+  }
+};
+
+TEST(Decoder, SequencesHaveLengthsOfTheirOwn) {
+  TwoSequences m;
+  auto session = m.session();
+  auto decoder = Decoder::create(*session);
+  ASSERT_TRUE(decoder) << decoder.status().message();
+  EXPECT_EQ(2u, (*decoder)->batch());
+  // Five tokens and two, three at once: the second ends in the first piece.
+  auto tokens = (*decoder)->stepAll({{1, 1, 1, 1, 2}, {3, 4}});
+  ASSERT_TRUE(tokens) << tokens.status().message();
+  EXPECT_EQ((std::vector<int64_t>{6, 7}), *tokens);
+  EXPECT_EQ(5, session->length());
+  EXPECT_EQ(5, session->sequenceLength(0));
+  EXPECT_EQ(2, session->sequenceLength(1));
+  // The first rests.
+  tokens = (*decoder)->stepAll({{}, {5}});
+  ASSERT_TRUE(tokens) << tokens.status().message();
+  EXPECT_EQ((std::vector<int64_t>{-1, 2}), *tokens);
+  EXPECT_EQ(5, session->sequenceLength(0));
+  EXPECT_EQ(3, session->sequenceLength(1));
+  EXPECT_TRUE(session->truncateSequence(0, 1));
+  EXPECT_EQ(3, session->length());
+  tokens = (*decoder)->stepAll({{8}, {1}});
+  ASSERT_TRUE(tokens) << tokens.status().message();
+  EXPECT_EQ((std::vector<int64_t>{9, 3}), *tokens);
+  session->reset();
+  EXPECT_EQ(0, session->sequenceLength(1));
+}
+
+TEST(Decoder, WrongSequencesAreErrors) {
+  TwoSequences m;
+  auto session = m.session();
+  auto decoder = std::move(*Decoder::create(*session));
+  EXPECT_FALSE(decoder->step({1}));
+  EXPECT_FALSE(decoder->stepAll({{1}}));
+  EXPECT_FALSE(decoder->stepAll({{}, {}}));
+  EXPECT_FALSE(session->truncateSequence(2, 0));
+  EXPECT_FALSE(session->truncateSequence(0, 1));
+  EXPECT_FALSE(session->setTokenCounts({1}));
+  int32_t own[2] = {};
+  EXPECT_FALSE(session->setInput(1, DType::I32, {2}, own));
+  int64_t ids[2] = {};
+  ASSERT_TRUE(session->setInput(0, DType::I64, {2, 1}, ids));
+  ASSERT_TRUE(session->setTokenCounts({2, 1}));
+  EXPECT_FALSE(session->run());
+}
+
 TEST(Decoder, WrongTokensAreErrors) {
   LanguageModel m;
   auto session = m.session();

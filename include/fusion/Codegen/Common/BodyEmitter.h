@@ -104,6 +104,10 @@ public:
 
   /// A clamped position from an index tensor's element along `size`.
   mlir::Value gatherPosition(mlir::Value element, const SymExpr &size);
+  /// Where the update of sequence `batch` starts along the append's axis.
+  mlir::Value appendStart(KvAppendOp op, const Index &batch);
+  /// How many keys lie in front of query 0 of sequence `batch`.
+  mlir::Value queryOffset(AttentionOp op, const Index &batch);
 
   /// Reports a body that cannot be emitted, and returns a value to go on with.
   mlir::Value unsupported(mlir::Operation *op, const llvm::Twine &reason);
@@ -144,6 +148,7 @@ private:
   mlir::Value emitLayerNorm(LayerNormOp op, IndexRef indices);
   mlir::Value emitMatmul(MatmulOp op, IndexRef indices);
   mlir::Value emitCumSum(CumSumOp op, IndexRef indices);
+  mlir::Value emitAppend(KvAppendOp op, IndexRef indices);
   mlir::Value emitAttention(AttentionOp op, IndexRef indices);
   mlir::Value emitScatterElements(ScatterElementsOp op, IndexRef indices);
   mlir::Value emitScatterNd(ScatterNdOp op, IndexRef indices);

@@ -23,8 +23,13 @@ def Fusion_Dialect : Dialect {
     in a file; their bytes never enter the IR.
 
     Broadcasting follows ONNX (numpy): shapes are aligned at the last axis and
-    a dimension of size 1 stretches. Operations on 16-bit floats compute in
-    fp32 and round once, at the result.
+    a dimension of size 1 stretches.
+
+    Numerics: 16-bit floats (and narrower ones) are computed in fp32, fp32 in
+    fp32, f64 in f64, integers in their own width. A value is rounded to its
+    element type where it leaves its group; with --numerics=strict at every op,
+    as the ONNX graph does. The notes of the ops say how exact the computation
+    before that rounding is.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;

@@ -28,8 +28,9 @@ class Fusion_ReduceOp<string mnemonic>
 def Fusion_ReduceSumOp : Fusion_ReduceOp<"reduce_sum"> {
   let summary = "sum over axes";
   let description = [{
-    `axes` are non-negative and ascending. Floats accumulate in fp32 and are
-    rounded once.
+    `axes` are non-negative and ascending.
+    Numerics: floats accumulate in fp32 (f64 in f64), in an order that the
+    target chooses and keeps from run to run; integers wrap.
 
     ```mlir
     %y = fusion.reduce_sum %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -40,8 +41,9 @@ def Fusion_ReduceSumOp : Fusion_ReduceOp<"reduce_sum"> {
 def Fusion_ReduceMeanOp : Fusion_ReduceOp<"reduce_mean"> {
   let summary = "arithmetic mean over axes";
   let description = [{
-    `axes` are non-negative and ascending. Floats accumulate in fp32 and are
-    rounded once.
+    `axes` are non-negative and ascending.
+    Numerics: the sum as reduce_sum, then one division; integers round
+    towards zero.
 
     ```mlir
     %y = fusion.reduce_mean %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -50,10 +52,10 @@ def Fusion_ReduceMeanOp : Fusion_ReduceOp<"reduce_mean"> {
 }
 
 def Fusion_ReduceMaxOp : Fusion_ReduceOp<"reduce_max"> {
-  let summary = "largest element; NaN wins over axes";
+  let summary = "largest element over axes; NaN wins";
   let description = [{
-    `axes` are non-negative and ascending. Floats accumulate in fp32 and are
-    rounded once.
+    `axes` are non-negative and ascending.
+    Numerics: exact.
 
     ```mlir
     %y = fusion.reduce_max %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -62,10 +64,10 @@ def Fusion_ReduceMaxOp : Fusion_ReduceOp<"reduce_max"> {
 }
 
 def Fusion_ReduceMinOp : Fusion_ReduceOp<"reduce_min"> {
-  let summary = "smallest element; NaN wins over axes";
+  let summary = "smallest element over axes; NaN wins";
   let description = [{
-    `axes` are non-negative and ascending. Floats accumulate in fp32 and are
-    rounded once.
+    `axes` are non-negative and ascending.
+    Numerics: exact.
 
     ```mlir
     %y = fusion.reduce_min %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -76,8 +78,9 @@ def Fusion_ReduceMinOp : Fusion_ReduceOp<"reduce_min"> {
 def Fusion_ReduceProdOp : Fusion_ReduceOp<"reduce_prod"> {
   let summary = "product over axes";
   let description = [{
-    `axes` are non-negative and ascending. Floats accumulate in fp32 and are
-    rounded once.
+    `axes` are non-negative and ascending.
+    Numerics: floats multiply in fp32 (f64 in f64), in an order that the
+    target chooses and keeps; integers wrap.
 
     ```mlir
     %y = fusion.reduce_prod %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -88,8 +91,8 @@ def Fusion_ReduceProdOp : Fusion_ReduceOp<"reduce_prod"> {
 def Fusion_ReduceAndOp : Fusion_ReduceOp<"reduce_and"> {
   let summary = "logical and over axes";
   let description = [{
-    `axes` are non-negative and ascending. Floats accumulate in fp32 and are
-    rounded once.
+    `axes` are non-negative and ascending.
+    Numerics: exact.
 
     ```mlir
     %y = fusion.reduce_and %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -100,8 +103,8 @@ def Fusion_ReduceAndOp : Fusion_ReduceOp<"reduce_and"> {
 def Fusion_ReduceOrOp : Fusion_ReduceOp<"reduce_or"> {
   let summary = "logical or over axes";
   let description = [{
-    `axes` are non-negative and ascending. Floats accumulate in fp32 and are
-    rounded once.
+    `axes` are non-negative and ascending.
+    Numerics: exact.
 
     ```mlir
     %y = fusion.reduce_or %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
@@ -114,6 +117,7 @@ def Fusion_ArgMaxOp : Fusion_InferringOp<"arg_max", "Reduction"> {
   let description = [{
     The first such index, or the last with `last`; `smallest` turns it into
     ArgMin. The result is i64.
+    Numerics: exact; NaN beats every number.
 
     ```mlir
     %y = fusion.arg_max %x axis = 1 {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xi64>
@@ -128,8 +132,10 @@ def Fusion_ArgMaxOp : Fusion_InferringOp<"arg_max", "Reduction"> {
 def Fusion_SoftmaxOp : Fusion_InferringOp<"softmax", "RowReduction"> {
   let summary = "exp(x - max) / sum of it, along an axis";
   let description = [{
-    Computed in fp32; a row of minus infinities gives NaN, as ONNX's Softmax.
-    With `log`, the logarithm of it.
+    A row of minus infinities gives NaN, as ONNX's Softmax. With `log`, the
+    logarithm of it.
+    Numerics: fp32 throughout (f64 in f64): the exponentials are as exact as
+    exp, the sum is in the target's order.
 
     ```mlir
     %y = fusion.softmax %x axis = 1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -145,6 +151,9 @@ def Fusion_SoftmaxOp : Fusion_InferringOp<"softmax", "RowReduction"> {
 def Fusion_CumSumOp : Fusion_InferringOp<"cumsum", "Opaque"> {
   let summary = "running sum along an axis";
   let description = [{
+    Numerics: floats accumulate in fp32 (f64 in f64) along the axis;
+    integers wrap.
+
     ```mlir
     %y = fusion.cumsum %x axis = 1 {exclusive} : (tensor<4x8xf32>) -> tensor<4x8xf32>
     ```

@@ -15,8 +15,12 @@ def Fusion_MatmulOp : Fusion_InferringOp<"matmul", "Contraction"> {
   let description = [{
     `lhs [..., M, K] x rhs [..., K, N] -> [..., M, N]`; with `transpose_rhs`,
     `rhs` is `[..., N, K]`; with `transpose_lhs`, `lhs` is `[..., K, M]`.
-    Operands of rank 1 follow numpy. Accumulates in fp32 (integers in i32) and
-    rounds once. The result has the element type of `lhs`, i32 for integers.
+    Operands of rank 1 follow numpy. The result has the element type of `lhs`,
+    i32 for integers.
+    Numerics: products and sums in fp32 (f64 in f64, integers in i32, which
+    wraps), in an order that the target chooses and keeps from run to run;
+    rounded once. On the card 16-bit operands are multiplied exactly by the
+    tensor cores; fp32 ones never lose bits to tf32.
 
     ```mlir
     %y = fusion.matmul %x, %w {transpose_rhs} : (tensor<1x4x8xf32>, tensor<16x8xf32>) -> tensor<1x4x16xf32>
@@ -43,9 +47,12 @@ def Fusion_DequantizeOp : Fusion_TypedOp<"dequantize", "Elementwise",
     (the last block may be short). `zero_point` has the shape of `scale` and
     either the type of `input` or a floating-point type; absent, it is
     `implicit_zero_point` (0 for ONNX DequantizeLinear, 2^(bits-1) for
-    MatMulNBits). The difference is exact; product and result are rounded once
-    to the result type. `group_index`, when present, gives for each element of
-    `axis` the block whose scale it takes (GPTQ's g_idx).
+    MatMulNBits). `group_index`, when present, gives for each element of `axis`
+    the block whose scale it takes (GPTQ's g_idx).
+    Numerics: the difference and its product with the scale in fp32; a value
+    that leaves its group, or --numerics=strict, is rounded once to the
+    result type, the operand of a matmul in the same group stays as exact as
+    the target multiplies it.
 
     Two-level scales (NVFP4) are a dequantize whose scale is the result of
     another one.
@@ -79,12 +86,13 @@ def Fusion_DequantizeOp : Fusion_TypedOp<"dequantize", "Elementwise",
 def Fusion_RmsNormOp : Fusion_TypedOp<"rms_norm", "RowReduction"> {
   let summary = "x / sqrt(mean(x^2) + epsilon), times a weight";
   let description = [{
-    Over the last axis, in fp32. `weight`, when present, broadcasts over the
+    Over the last axis. `weight`, when present, broadcasts over the
     last axis (and may vary along others of size 1 only). With
     `cast_before_scale` the normalised value is rounded to the result type
     before the product (Llama's order) where the numerics mode rounds at all;
     else the product is rounded once (Gemma's order). `epsilon` is inside the
-    root. Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
+    root. Numerics: fp32; the squares are summed in the target's order.
+    Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019).
 
     ```mlir
     %y = fusion.rms_norm %x, %w {epsilon = 1.0e-5 : f32} : (tensor<4x64xf32>, tensor<64xf32>) -> tensor<4x64xf32>
@@ -103,7 +111,9 @@ def Fusion_RmsNormOp : Fusion_TypedOp<"rms_norm", "RowReduction"> {
 def Fusion_LayerNormOp : Fusion_TypedOp<"layer_norm", "RowReduction"> {
   let summary = "(x - mean) / sqrt(variance + epsilon), times weight, plus bias";
   let description = [{
-    Over the axes from `axis` (default: the last one) to the last, in fp32.
+    Over the axes from `axis` (default: the last one) to the last.
+    Numerics: fp32, the mean first and the variance about it; the result is
+    rounded once.
     Ba, Kiros and Hinton, "Layer Normalization" (2016).
 
     ```mlir
@@ -137,7 +147,7 @@ def Fusion_RopeOp : Fusion_InferringOp<"rope", "Elementwise"> {
         half, element i >= R/2:    x[i] * cos[i] + x[i-R/2] * sin[i]
 
     where the index into a table of width R/2 is the pair's. R is
-    `rotary_dim`, or D when that is 0. Computed in fp32.
+    `rotary_dim`, or D when that is 0. Numerics: fp32, rounded once.
     Su et al., "RoFormer" (2021).
 
     ```mlir
@@ -162,17 +172,37 @@ def Fusion_KvAppendOp : Fusion_InferringOp<"kv_append", "Append"> {
   let summary = "new keys or values behind the cached ones";
   let description = [{
     `past` [batch, heads, past, D] and `update` [batch, heads, seq, D] give
-    [batch, heads, past + seq, D]; `axis` is the one that grows. With a cache
-    that is session state (`past` has a storage shape), the result is the same
-    memory and only the new rows are written.
+    [batch, heads, past + seq, D]; `axis` is the one that grows, the batch is
+    axis 0. With a cache that is session state (`past` has a storage shape), the
+    result is the same memory and only the new rows are written.
+
+    `lengths` [batch] says how many rows of `past` each sequence has: element j
+    along `axis` of sequence b is `update[j - lengths[b]]` where
+    `0 <= j - lengths[b] < seq`, else `past[j]`, and zero behind both. Without
+    it all sequences have as many as `past`. With `in_buffer` the result has the
+    size of `past`, a buffer with room for more. A length that is negative or
+    leaves no room for the update is an error of the run.
+
+    Numerics: elements are copied, never rounded.
 
     ```mlir
     %k = fusion.kv_append %past, %new axis = 2 : (tensor<1x8x3x64xf32>, tensor<1x8x1x64xf32>) -> tensor<1x8x4x64xf32>
+    %b = fusion.kv_append %past, %new lengths %n axis = 2 {in_buffer} : (tensor<2x8x32x64xf32>, tensor<2x8x1x64xf32>, tensor<2xi64>) -> tensor<2x8x32x64xf32>
     ```
   }];
-  let arguments = (ins Fusion_Tensor:$past, Fusion_Tensor:$update, Fusion_I64Attr:$axis);
-  let assemblyFormat =
-      "$past `,` $update `axis` `=` $axis attr-dict `:` functional-type(operands, results)";
+  let arguments = (ins Fusion_Tensor:$past, Fusion_Tensor:$update,
+                       Optional<Fusion_Tensor>:$lengths, Fusion_I64Attr:$axis,
+                       UnitAttr:$in_buffer);
+  let assemblyFormat = [{
+    $past `,` $update (`lengths` $lengths^)? `axis` `=` $axis attr-dict
+    `:` functional-type(operands, results)
+  }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$past, "::mlir::Value":$update, "int64_t":$axis), [{
+      build($_builder, $_state, past, update, /*lengths=*/::mlir::Value(), axis,
+            /*in_buffer=*/false);
+    }]>,
+  ];
   let hasVerifier = 1;
 }
 
@@ -195,9 +225,15 @@ def Fusion_AttentionOp : Fusion_TypedOp<"attention", "Attention",
     4. a float `bias`, broadcast to [batch, heads, S, T], is added
     5. softmax over j, then the product with v
 
-    `causal_offset` is an expression over symbolic sizes. A query that sees no
+    `causal_offset` is an expression over symbolic sizes: how many keys lie in
+    front of query 0. Where `offsets` [batch] is given, sequence b has
+    `offsets[b]` of them instead, and `causal_offset` is 0. A query that sees no
     key gives zeros (`masked_rows` = zero), NaN (nan) or the mean over all keys
     (uniform, what a finite minimum as mask value gives).
+    Numerics: fp32 in this order, one rounding at the result. On the card
+    the products of 16-bit operands run on tensor cores: the probabilities
+    are rounded to the operands' type before the last product, exponentials
+    are the card's own powers of two.
     Vaswani et al. (2017); grouped heads: Ainslie et al. (2023).
 
     ```mlir
@@ -209,6 +245,7 @@ def Fusion_AttentionOp : Fusion_TypedOp<"attention", "Attention",
                        Optional<Fusion_Tensor>:$bias,
                        Optional<Fusion_BoolTensor>:$key_mask,
                        Optional<Fusion_Tensor>:$valid_lengths,
+                       Optional<Fusion_Tensor>:$offsets,
                        F32Attr:$scale,
                        DefaultValuedAttr<F32Attr, "0.0f">:$softcap,
                        UnitAttr:$causal,
@@ -218,7 +255,7 @@ def Fusion_AttentionOp : Fusion_TypedOp<"attention", "Attention",
                        DefaultValuedAttr<StrAttr, "\"zero\"">:$masked_rows);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`bias` $bias^)? (`key_mask` $key_mask^)?
-    (`valid_lengths` $valid_lengths^)? attr-dict
+    (`valid_lengths` $valid_lengths^)? (`offsets` $offsets^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

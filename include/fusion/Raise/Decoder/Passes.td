@@ -25,9 +25,11 @@ def BindDecoderInputs : Pass<"fusion-bind-decoder-inputs", "::mlir::ModuleOp"> {
     For a cache that is session state: every cached token is attended to and
     positions follow the number of cached tokens, so the inputs with these
     roles are replaced by constants and `iota`. A symbolic batch becomes
-    `batch`.
+    `batch`. With `own-lengths` the inputs stay: fusion-sequence-lengths replaces
+    them.
   }];
   let options = [
+    Option<"ownLengths", "own-lengths", "bool", "false", "sequences have cached lengths of their own">,
     Option<"batch", "batch", "int64_t", "1", "value of a symbolic batch size">,
   ];
 }
@@ -37,6 +39,18 @@ def AppendCaches : Pass<"fusion-append-caches", "::mlir::ModuleOp"> {
   let description = [{
     By the roles past_key and past_value of the inputs alone, for graphs whose
     attentions are not raised: the unfused form.
+  }];
+  let dependentDialects = ["::fusion::FusionDialect"];
+}
+
+def SequenceLengths : Pass<"fusion-sequence-lengths", "::mlir::ModuleOp"> {
+  let summary = "a cached length for each sequence of a batch";
+  let description = [{
+    Adds the input `cached_lengths` [batch], which the session gives: tokens
+    cached of each sequence. `kv_append` writes behind them, attentions that
+    were causal behind the batch's cached length get `offsets`, the inputs
+    attention_mask and position_ids become `key < length + new` and
+    `length + 0, 1, ...`. What else computes with the cached length is refused.
   }];
   let dependentDialects = ["::fusion::FusionDialect"];
 }
