@@ -7,10 +7,10 @@
 !next = tensor<2x2x?x8xf32, #fusion.shape<[2, 2, "d0 + 1", 8], storage = [2, 2, 64, 8]>>
 
 // CHECK-LABEL: llvm.func @append
-// CHECK: %[[L:.*]] = llvm.load {{.*}} -> i32
-// CHECK: llvm.atomicrmw
 // CHECK: llvm.load {{.*}} vector<4xf32>
-// CHECK: llvm.store
+// CHECK: llvm.load {{.*}} -> i32
+// CHECK: llvm.store {{.*}} : i32
+// CHECK: llvm.store {{.*}} : vector<4xf32>
 fusion.kernel @append config #fusion.config<"append", {}> sizes 1
     (%past: !cache, %x: tensor<2x2x1x8xf32>, %lengths: tensor<2xi32>) {
   %y = fusion.kv_append %past, %x lengths %lengths axis = 2 : (!cache, tensor<2x2x1x8xf32>, tensor<2xi32>) -> !next
