@@ -66,8 +66,10 @@ class Library:
     def __init__(self, path=None):
         self.c = ctypes.CDLL(str(path or find_library()))
         self.c.fusionLastError.restype = self.c.fusionModelExplain.restype = ctypes.c_char_p
-        self.c.fusionSessionLength.restype = ctypes.c_int64
+        self.c.fusionSessionLength.restype = self.c.fusionSessionSequenceLength.restype = ctypes.c_int64
         self.c.fusionModelExplain.argtypes = self.c.fusionModelClose.argtypes = self.c.fusionSessionDestroy.argtypes = [ctypes.c_void_p]
+        self.c.fusionSessionSequenceCount.argtypes = [ctypes.c_void_p]
+        self.c.fusionSessionSequenceLength.argtypes = [ctypes.c_void_p, ctypes.c_int32]
         self.c.fusionSessionLength.argtypes = self.c.fusionSessionRun.argtypes = self.c.fusionSessionReset.argtypes = [ctypes.c_void_p]
 
     def call(self, name, *arguments):
@@ -130,6 +132,15 @@ class Session:
     def length(self):
         """Tokens in the caches."""
         return self.library.c.fusionSessionLength(self.handle)
+
+    @property
+    def lengths(self):
+        """Tokens cached of each sequence of a batch (--kv-lengths=own); empty where the batch has one length."""
+        return [self.library.c.fusionSessionSequenceLength(self.handle, i) for i in range(self.library.c.fusionSessionSequenceCount(self.handle))]
+
+    def keep(self, counts):
+        """How many tokens of the next run each sequence keeps; the rest of its row is padding."""
+        self.library.call("fusionSessionSetTokenCounts", self.handle, (ctypes.c_int64 * len(counts))(*counts), len(counts))
 
     def truncate(self, length):
         self.library.call("fusionSessionTruncate", self.handle, ctypes.c_int64(length))

@@ -72,3 +72,26 @@ class RuntimeBindingTest(unittest.TestCase):
         self.assertEqual(session.step(ids[3:]), best[4])
         session.reset()
         self.assertEqual(session.length, 0)
+
+    def test_lengths_of_sequences(self):
+        """Two sequences in one run, the second shorter and padded; both are continued behind their own tokens."""
+        config = random_llama.SIZES["tiny"]
+        for attention in ("concat", "gqa"):
+            with self.subTest(attention):
+                random_llama.build(self.dir / "m.onnx", config, "float", attention, seed=2)
+                testing.tools.compile(self.dir / "m.onnx", self.dir / "m.fusion", "--kv-cache=state", "--max-context=32", "--dim=batch=2", "--kv-lengths=own")
+                first, second = [3, 1, 4, 1], [5, 9]
+                a, b = (random_llama.forward(self.dir / "m.onnx", ids, config) for ids in (first, second + [2, 6]))
+                session = runtime.Model(self.dir / "m.fusion", library=self.library).session()
+                session.bind("input_ids", np.array([first[:3], second + [0]]))
+                session.keep([3, 2])
+                session.run()
+                y = session.output("logits")
+                self.assertLess(max(testing.error(y[0], a[:3]), testing.error(y[1, :2], b[:2])), 5e-6)
+                self.assertEqual((session.lengths, session.length), ([3, 2], 3))
+                session.bind("input_ids", np.array([[first[3], 0], [2, 6]]))
+                session.keep([1, 2])
+                session.run()
+                y = session.output("logits")
+                self.assertLess(max(testing.error(y[0, 0], a[3]), testing.error(y[1], b[2:])), 5e-6)
+                self.assertEqual(session.lengths, [4, 4])
