@@ -72,15 +72,29 @@ static Value positionsOf(NodeImport &n, Value starts, const SymExpr &seq) {
                        n.reshape(steps, {SymExpr(1), seq}));
 }
 
-/// Whether the file says that the output is as long as the cache: a buffer
-/// with room for more.
-static bool keepsSize(NodeImport &n, size_t output, const SymExpr &size) {
-  if (!n.hasOutput(output))
+/// The axis of the keys as the file declares it.
+static const onnxfile::Dim *
+declaredLength(const std::vector<onnxfile::ValueInfo> &list,
+               const std::string &name) {
+  for (const onnxfile::ValueInfo &info : list)
+    if (info.name == name && info.dims.size() == 4)
+      return &info.dims[2];
+  return nullptr;
+}
+
+/// Whether the file says that the present cache is as long as the past one: a
+/// buffer with room for more.
+static bool isBuffer(NodeImport &n, size_t past, size_t present) {
+  if (!n.hasInput(past) || !n.hasOutput(present))
     return false;
-  for (const onnxfile::ValueInfo &info : n.importer.model.graph.outputs)
-    if (info.name == n.node.outputs[output] && info.dims.size() == 4)
-      return info.dims[2].value && SymExpr(*info.dims[2].value) == size;
-  return false;
+  const onnxfile::Graph &graph = n.importer.model.graph;
+  const onnxfile::Dim *a = declaredLength(graph.inputs, n.node.inputs[past]);
+  const onnxfile::Dim *b =
+      declaredLength(graph.outputs, n.node.outputs[present]);
+  if (!a || !b)
+    return false;
+  return a->value ? a->value == b->value
+                  : !a->param.empty() && a->param == b->param;
 }
 
 static FailureOr<Value> normalizeHead(NodeImport &n, Value x, size_t weight) {
@@ -153,7 +167,7 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
     if (failed(k))
       return failure();
   }
-  bool inBuffer = n.hasInput(3) && keepsSize(n, 1, n.shape(3)[2]);
+  bool inBuffer = isBuffer(n, 3, 1);
   auto keys = append(n, n.input(3), *k, starts, inBuffer);
   auto values =
       failed(keys) ? keys : append(n, n.input(4), parts->v, starts, inBuffer);

@@ -56,6 +56,12 @@ struct MakeCacheStatePass final
              << "input " << main.getArgAttr(i, FusionDialect::kNameAttr)
              << ": expected the cache to be read by one append alone; "
                 "use --kv-cache=expose";
+    if (append.getInBuffer())
+      return main.emitError()
+             << "input " << main.getArgAttr(i, FusionDialect::kNameAttr)
+             << ": expected a cache that grows, found a buffer with room of "
+                "its "
+                "own; use --kv-cache=expose";
     SymShape shape = getSymShape(past), storage = shape;
     storage[append.getAxis()] = SymExpr(maxContext.getValue());
     for (const SymExpr &e : storage)
