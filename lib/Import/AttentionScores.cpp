@@ -77,6 +77,20 @@ static Value masked(NodeImport &n, Value x, const AttentionParts &parts,
   return x;
 }
 
+/// The sink is one more key, behind the others, which no row lacks.
+static FailureOr<Value> softmaxWithSink(NodeImport &n, Value x, Value sink) {
+  SymShape shape = getSymShape(x), heads = getSymShape(sink);
+  if (failed(n.equate(numElements(heads), shape[1], "sinks and heads")))
+    return failure();
+  SymExpr keys = shape[3];
+  Value last = n.reshape(n.cast(sink, elementType(x)), {1, shape[1], 1, 1});
+  shape[3] = 1;
+  last = n.expand(last, shape);
+  Value all = ConcatOp::create(n.builder, n.loc, ValueRange{x, last}, 3);
+  Value y = SoftmaxOp::create(n.builder, n.loc, all, 3, /*log=*/false);
+  return n.slice(y, 3, 0, keys);
+}
+
 /// Softmax in which a row without any visible key is zero, not NaN.
 static Value guardedSoftmax(NodeImport &n, Value x) {
   Value y = SoftmaxOp::create(n.builder, n.loc, x, 3, /*log=*/false);
@@ -105,6 +119,8 @@ FailureOr<Value> fusion::scores(NodeImport &n, Value q, Value k,
   }
   if (mode >= 2)
     x = masked(n, x, parts, getSymShape(q)[2], getSymShape(k)[2]);
+  if (mode == 3 && parts.sink)
+    return softmaxWithSink(n, x, parts.sink);
   return mode == 3 ? guardedSoftmax(n, x) : x;
 }
 

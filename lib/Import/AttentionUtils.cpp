@@ -74,6 +74,18 @@ FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
   }
   if (elementType(q).isF64())
     return spelledAttention(n, q, k, v, parts);
+  if (parts.sink) {
+    // The scores stay in fp32, as inside the one operator.
+    Type element = elementType(q), f32 = n.builder.getF32Type();
+    AttentionParts wide = parts;
+    if (wide.bias && isa<FloatType>(elementType(wide.bias)))
+      wide.bias = n.cast(wide.bias, f32);
+    auto result = spelledAttention(n, n.cast(q, f32), n.cast(k, f32),
+                                   n.cast(v, f32), wide);
+    if (failed(result))
+      return failure();
+    return n.cast(*result, element);
+  }
   Builder &builder = n.builder;
   RankedTensorType type =
       getTensorType({a[0], a[1], a[2], c[3]}, elementType(q));

@@ -13,6 +13,13 @@ llvm::FailureOr<mlir::Value> splitHeads(NodeImport &n, mlir::Value value,
 /// [batch, heads, seq, size] to [batch, seq, heads * size].
 mlir::Value mergeHeads(NodeImport &n, mlir::Value value);
 
+struct Heads {
+  mlir::Value q, k, v; ///< [batch, heads, seq, size]
+};
+/// Cuts one packed tensor [batch, seq, (heads + 2 * kvHeads) * size].
+llvm::FailureOr<Heads> unpackHeads(NodeImport &n, mlir::Value packed,
+                                   int64_t heads, int64_t kvHeads);
+
 /// `update` behind `past` along axis 2; `update` alone when there is no past.
 /// `lengths` [batch], where given, says how many rows of `past` each sequence
 /// has; `inBuffer`: the result is as large as `past`.
@@ -25,7 +32,9 @@ llvm::FailureOr<mlir::Value> append(NodeImport &n, mlir::Value past,
 struct AttentionParts {
   mlir::Value bias, keyMask, validLengths;
   mlir::Value offsets; ///< of each sequence, instead of causalOffset
-  float scale = 0;     ///< 0: 1 / sqrt(head size)
+  /// [heads]: a score that takes part in the softmax and has no value.
+  mlir::Value sink;
+  float scale = 0; ///< 0: 1 / sqrt(head size)
   float softcap = 0;
   bool causal = false;
   SymExpr causalOffset;
@@ -40,7 +49,8 @@ llvm::FailureOr<mlir::Value> attention(NodeImport &n, mlir::Value q,
 llvm::FailureOr<mlir::Value> scores(NodeImport &n, mlir::Value q, mlir::Value k,
                                     const AttentionParts &parts, int64_t mode);
 
-/// Attention as products and a softmax: f64, of which there is no kernel.
+/// Attention as products and a softmax: f64 and sinks, of which there is no
+/// kernel.
 llvm::FailureOr<mlir::Value> spelledAttention(NodeImport &n, mlir::Value q,
                                               mlir::Value k, mlir::Value v,
                                               const AttentionParts &parts);

@@ -5,41 +5,13 @@
 using namespace mlir;
 using namespace fusion;
 
-namespace {
-struct Heads {
-  Value q, k, v; ///< [batch, heads, seq, size]
-};
-} // namespace
-
-/// Cuts one packed tensor [batch, seq, (heads + 2 * kvHeads) * size].
-static FailureOr<Heads> unpack(NodeImport &n, Value packed, int64_t heads,
-                               int64_t kvHeads) {
-  SymShape shape = getSymShape(packed);
-  if (shape.size() != 3)
-    return n.fail("expected a packed query of rank 3");
-  auto hidden = shape[2].asConstant();
-  int64_t all = heads + 2 * kvHeads;
-  if (!hidden || all < 1 || *hidden % all)
-    return n.fail("cannot split " + shape[2].str() + " into " + Twine(all) +
-                  " heads");
-  int64_t size = *hidden / all;
-  auto q = splitHeads(n, n.slice(packed, 2, 0, heads * size), heads);
-  auto k =
-      splitHeads(n, n.slice(packed, 2, heads * size, kvHeads * size), kvHeads);
-  auto v = splitHeads(
-      n, n.slice(packed, 2, (heads + kvHeads) * size, kvHeads * size), kvHeads);
-  if (failed(q) || failed(k) || failed(v))
-    return failure();
-  return Heads{*q, *k, *v};
-}
-
 static FailureOr<Heads> queryKeyValue(NodeImport &n, int64_t heads,
                                       int64_t kvHeads) {
   if (heads < 1 || kvHeads < 1 || heads > 65536 || kvHeads > 65536)
     return n.fail("expected 1 to 65536 heads, found " + Twine(heads) + " and " +
                   Twine(kvHeads));
   if (!n.hasInput(1))
-    return unpack(n, n.input(0), heads, kvHeads);
+    return unpackHeads(n, n.input(0), heads, kvHeads);
   if (!n.hasInput(2))
     return n.fail("a packed key and value is not supported");
   auto q = splitHeads(n, n.input(0), heads);
@@ -109,9 +81,6 @@ static FailureOr<Value> normalizeHead(NodeImport &n, Value x, size_t weight) {
 }
 
 static LogicalResult checkGroupQuery(NodeImport &n) {
-  if (n.hasInput(11) || n.getInt("smooth_softmax", 0) > 0)
-    return n.fail("attention sinks (head_sink, smooth_softmax) are not "
-                  "supported");
   if (n.hasInput(12) || n.hasInput(13) ||
       n.getString("k_quant_type", "NONE") != "NONE" ||
       n.getString("v_quant_type", "NONE") != "NONE")
@@ -189,6 +158,10 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
   if (!how.causal)
     how.validLengths = *lengths;
   how.bias = n.input(10);
+  how.sink = n.input(11);
+  // The sink of a smooth softmax is zero.
+  if (!how.sink && n.getInt("smooth_softmax", 0) > 0)
+    how.sink = n.expand(n.scalar(0, elementType(*q)), {SymExpr(heads)});
   auto result = attention(n, *q, *keys, *values, how);
   if (failed(result))
     return failure();

@@ -4,7 +4,7 @@
 // in the result), a contracted axis (in both only), or a row or column axis (in
 // one of them and in the result). Axes of one kind become one, the product is a
 // matmul, and the result is given the equation's order. The axes of an ellipsis
-// get letters of their own.
+// get letters of their own; a letter twice in a term stands for the diagonal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,12 +52,12 @@ public:
           output += letter;
     }
     for (const std::string &axes : inputs)
-      if (failed(check(axes)))
+      if (failed(check(axes, /*once=*/false)))
         return failure();
     for (char c : output)
       if (!count.count(c))
         return n.fail("the equation's result has an axis of its own");
-    return check(output);
+    return check(output, /*once=*/true);
   }
 
   /// Checks ranks, and merges the sizes of equal letters.
@@ -73,6 +73,22 @@ public:
         return failure();
     }
     return success();
+  }
+
+  /// Keeps the elements whose places along axes of one letter are equal.
+  Labelled diagonal(Labelled x) {
+    for (size_t first = 0; first < x.axes.size(); ++first)
+      for (size_t other; (other = x.axes.find(x.axes[first], first + 1)) !=
+                         std::string::npos;) {
+        Value equal = EqualOp::create(n.builder, n.loc, places(x, first),
+                                      places(x, other));
+        Value zero = n.scalar(0, elementType(x.value));
+        x.value = WhereOp::create(n.builder, n.loc, equal, x.value, zero);
+        x.value = ReduceSumOp::create(n.builder, n.loc, x.value,
+                                      {static_cast<int64_t>(other)}, false);
+        x.axes.erase(other, 1);
+      }
+    return x;
   }
 
   /// Sums over axes that nothing else has.
@@ -138,6 +154,18 @@ public:
   }
 
 private:
+  /// 0, 1, 2, ... along one axis, of the operand's rank.
+  Value places(const Labelled &x, size_t axis) {
+    MLIRContext *context = n.builder.getContext();
+    SymExpr size = getSymShape(x.value)[axis];
+    Value line = IotaOp::create(
+        n.builder, n.loc, getTensorType({size}, n.builder.getI64Type()),
+        getExprAttr(context, 0), getExprAttr(context, 1));
+    SymShape shape(x.axes.size(), SymExpr(1));
+    shape[axis] = size;
+    return n.reshape(line, shape);
+  }
+
   /// The term with letters in place of `...`, for as many axes as the operand
   /// has besides; all ellipses name the same axes.
   static std::string spell(StringRef term, size_t rank, std::string &dots) {
@@ -153,13 +181,13 @@ private:
         .str();
   }
 
-  LogicalResult check(const std::string &axes) {
+  LogicalResult check(const std::string &axes, bool once) {
     std::set<char> seen;
     for (char c : axes)
       if ((!std::isalpha(static_cast<unsigned char>(c)) && c >= 0) ||
-          !seen.insert(c).second)
+          (!seen.insert(c).second && once))
         return n.fail("the equation '" + n.getString("equation", "") +
-                      "' is not supported (letters, each once in a term)");
+                      "' is not supported (letters, each once in the result)");
     return success();
   }
 
@@ -183,6 +211,7 @@ static LogicalResult einsum(NodeImport &n) {
     operands.push_back({n.input(i), axes});
     if (failed(equation.bind(operands.back())))
       return failure();
+    operands.back() = equation.diagonal(operands.back());
   }
   Labelled result;
   if (operands.size() == 1) {

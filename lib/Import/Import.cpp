@@ -9,6 +9,8 @@
 
 #include "mlir/IR/Diagnostics.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 using namespace mlir;
 using namespace fusion;
 
@@ -28,6 +30,27 @@ std::optional<DimOption> fusion::parseDimOption(StringRef text) {
   if (option.lower < 0 || option.upper < option.lower)
     return std::nullopt;
   return option;
+}
+
+/// From IR version 4 on, an initializer that is listed as an input is a default
+/// that callers may override; before, every initializer had to be listed.
+static void tellConstants(Location loc, const onnxfile::Model &model,
+                          const ImportOptions &options) {
+  if (model.irVersion < 4 || llvm::is_contained(options.keptInputs, "all"))
+    return;
+  SmallVector<StringRef> names;
+  for (const onnxfile::ValueInfo &input : model.graph.inputs)
+    if (model.graph.initializers.count(input.name) &&
+        !llvm::is_contained(options.keptInputs, input.name))
+      names.push_back(input.name);
+  if (names.empty())
+    return;
+  emitWarning(loc) << model.path << ": " << names.size()
+                   << (names.size() == 1 ? " input with an initializer is"
+                                         : " inputs with an initializer are")
+                   << " compiled as constant: '" << names.front() << "'"
+                   << (names.size() == 1 ? "" : ", ...")
+                   << "; --keep-input=NAME or all keeps them inputs";
 }
 
 /// One error that lists every node, so that a user need not ask twice.
@@ -56,13 +79,18 @@ fusion::importOnnx(StringRef path, const ImportOptions &options,
                    MLIRContext &context) {
   context.loadDialect<FusionDialect, func::FuncDialect>();
   Location loc = FileLineColLoc::get(&context, path, 0, 0);
-  Result<onnxfile::Model> model = onnxfile::loadModel(path.str());
+  Result<onnxfile::Model> model = onnxfile::loadModel(
+      path.str(), [](const std::string &domain, const std::string &name) {
+        return getHandlers().count(domain + "::" + name) ||
+               (domain.empty() && name == "If");
+      });
   if (!model) {
     emitError(loc) << model.status().message();
     return failure();
   }
   for (const std::string &warning : model->warnings)
     emitWarning(loc) << path << ": " << warning;
+  tellConstants(loc, *model, options);
 
   Symbols symbols;
   for (int pass = 0; pass < maxPasses; ++pass) {

@@ -31,6 +31,8 @@ const HandlerMap &fusion::getHandlers() {
     addNormHandlers(m);
     addAttentionHandlers(m);
     addContribHandlers(m);
+    addPackedAttentionHandlers(m);
+    addTopKHandlers(m);
     return m;
   }();
   return map;
@@ -298,8 +300,10 @@ static void forEachRead(const Node &node,
 }
 
 LogicalResult Importer::importNodes(const Graph &graph) {
+  // A name with a value already is an input that overrides its initializer.
   for (const auto &[name, tensor] : graph.initializers)
-    setConstant(name, tensor);
+    if (!values.count(name))
+      setConstant(name, tensor);
   std::set<std::string> live;
   for (const ValueInfo &output : graph.outputs)
     live.insert(output.name);
@@ -338,7 +342,7 @@ OwningOpRef<ModuleOp> Importer::run() {
                                        builder.getFunctionType({}, {}));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
-  if (!declareInputs(function) || !applyDimOptions())
+  if (!checkKeptInputs() || !declareInputs(function) || !applyDimOptions())
     return {};
   (void)importNodes(model.graph);
   mergeRoles();

@@ -116,6 +116,8 @@ void addQuantizeHandlers(HandlerMap &map);
 void addNormHandlers(HandlerMap &map);
 void addAttentionHandlers(HandlerMap &map);
 void addContribHandlers(HandlerMap &map);
+void addPackedAttentionHandlers(HandlerMap &map);
+void addTopKHandlers(HandlerMap &map);
 const HandlerMap &getHandlers();
 
 /// Evaluates a node over symbolic sizes; nullopt when it is no such arithmetic
@@ -157,6 +159,8 @@ public:
   mlir::OpBuilder builder;
 
 private:
+  bool staysInput(const std::string &name) const;
+  bool checkKeptInputs();
   bool declareInputs(mlir::func::FuncOp function);
   bool applyDimOptions();
   void mergeRoles();

@@ -22,13 +22,35 @@ std::string Importer::roleOf(const Input &input) const {
   return taken ? "" : role.str();
 }
 
+/// An initializer is the default of the input of its name, which a caller may
+/// override; weights are constants unless --keep-input says otherwise.
+bool Importer::staysInput(const std::string &name) const {
+  return llvm::is_contained(options.keptInputs, name) ||
+         llvm::is_contained(options.keptInputs, "all");
+}
+
+/// Names in --keep-input that are no inputs with an initializer.
+bool Importer::checkKeptInputs() {
+  for (const std::string &name : options.keptInputs) {
+    bool isInput = llvm::any_of(model.graph.inputs, [&](const auto &info) {
+      return info.name == name;
+    });
+    if (name == "all" || (isInput && model.graph.initializers.count(name)))
+      continue;
+    fault = "--keep-input " + name + ": " +
+            (isInput ? "the input has no initializer: it is one in any case"
+                     : "no graph input has that name");
+    return false;
+  }
+  return true;
+}
+
 bool Importer::declareInputs(func::FuncOp function) {
   for (const ValueInfo &info : model.graph.inputs)
     for (const Dim &dim : info.dims)
       symbols.addPlainName(dim.param);
   for (const ValueInfo &info : model.graph.inputs) {
-    // An initializer is the value of the input of its name.
-    if (model.graph.initializers.count(info.name))
+    if (model.graph.initializers.count(info.name) && !staysInput(info.name))
       continue;
     auto refuse = [&](const Twine &why) {
       fault = ("graph input '" + info.name + "': " + why).str();

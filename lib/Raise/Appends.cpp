@@ -10,6 +10,8 @@
 
 #include "fusion/Raise/Passes.h"
 
+#include "mlir/IR/Remarks.h"
+
 namespace fusion {
 #define GEN_PASS_DEF_RAISEAPPENDS
 #include "fusion/Raise/Passes.h.inc"
@@ -42,14 +44,36 @@ static bool isCached(Value value) {
   return isa<BlockArgument>(value);
 }
 
+/// A cache that the concatenation copies whole at every call.
+static void reportMiss(ConcatOp concat, const Twine &expected,
+                       const Twine &found) {
+  std::string node = nodeName(concat.getLoc()),
+              stopped = describe(concat.getOperation());
+  std::string wanted = expected.str(), had = found.str();
+  remark::missed(concat.getLoc(),
+                 remark::RemarkOpts::name("kv_append").category("raise"))
+      << "the cache is copied" << remark::metric("reason", "LAYOUT")
+      << remark::metric("node", node) << remark::metric("stopped", stopped)
+      << remark::metric("expected", wanted) << remark::metric("found", had);
+}
+
 namespace {
 struct RaiseAppends final : fusion::impl::RaiseAppendsBase<RaiseAppends> {
   static void raise(Value operand) {
     int64_t axis = 2;
     ConcatOp concat = findConcat(operand, axis);
-    if (!concat || concat.getInputs().size() != 2 || concat.getAxis() != axis ||
-        !isCached(concat.getInputs()[0]) || isCached(concat.getInputs()[1]))
+    if (!concat || concat.getAxis() != axis ||
+        llvm::none_of(concat.getInputs(), isCached))
       return;
+    if (!isCached(concat.getInputs()[0]))
+      return reportMiss(concat, "the past, then the new rows",
+                        "new rows before the past");
+    if (concat.getInputs().size() != 2 || isCached(concat.getInputs()[1]))
+      return reportMiss(
+          concat, "one past and the new rows",
+          Twine(concat.getInputs().size()) + " tensors, " +
+              Twine(llvm::count_if(concat.getInputs(), isCached)) +
+              " of them inputs of the model");
     reportMatch("kv_append", concat.getLoc());
     OpBuilder builder(concat);
     auto append =

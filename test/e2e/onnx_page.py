@@ -15,7 +15,8 @@ and {failed} are exceptions, listed below with a reason each; the list may only 
 Opsets 13 to 28 are read, and operators of older opsets that have not changed since. Every type that the operator's text allows is
 imported, but those that no operator of the compiler has: string, complex64, complex128, float8e4m3fnuz, float8e5m2fnuz, float6e2m3,
 float6e3m2, sequences, optionals and maps. *Constant* operands must be known at compile time: an initializer, or arithmetic on
-constants and sizes. `If` is imported where its condition is known so. Local functions are inlined.
+constants and sizes. `If` is imported where its condition is known so. Local functions are inlined, and so is the body of an operator
+that the standard defines by others, where those are imported: {bodies}.
 
 | operator | versions | inputs | outputs | attributes | types | node tests |
 |---|---|---|---|---|---|---|
@@ -45,7 +46,7 @@ def row(o, operands, count):
     return "| " + " | ".join(cells) + " |\n"
 
 
-def render(known, selected, total, results, exceptions):
+def render(known, selected, total, results, exceptions, through):
     counts, operands = collections.defaultdict(lambda: [0, 0]), set()
     for case in selected:
         outcome = results[case.name]
@@ -54,7 +55,8 @@ def render(known, selected, total, results, exceptions):
             counts[name][0] += outcome.verdict == "ok"
             counts[name][1] += 1
     passed = sum(o.verdict == "ok" for o in results.values())
-    text = HEAD.format(total=total, version=onnx.__version__, count=len(results), passed=passed, failed=len(results) - passed)
+    text = HEAD.format(total=total, version=onnx.__version__, count=len(results), passed=passed, failed=len(results) - passed,
+                       bodies=", ".join(sorted(through)))
     order = sorted(known, key=lambda o: (o["domain"], o["name"]))
     text += "".join(row(o, operands, counts[onnx_cases.key(o["domain"], o["name"])]) for o in order)
     text += "\n## Exceptions\n"

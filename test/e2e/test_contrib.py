@@ -104,6 +104,32 @@ def grouped():
     step = [(n, np.ascontiguousarray(a[:, :1])) for n, a in (q, k, v)]
     yield case("gqa_past", step, past, P + 1, tables, ["cos", "sin"], do_rotary=1)
     yield case("gqa_past_window", step, past, P + 1, local_window_size=3)
+    sink = [None] * 4 + [("sink", rnd(H, seed=5))]
+    yield case("gqa_sink", [q, k, v], none, S, sink, ["sink"])
+    yield case("gqa_sink_past", step, past, P + 1, sink, ["sink"], local_window_size=3)
+    yield case("gqa_smooth_softmax", step, past, P + 1, smooth_softmax=1)
+
+
+def packed():
+    """The oldest attention operator: one product makes q, k and v; one cache holds keys and values."""
+    n = H * D
+    x, w, b = ("x", rnd(B, S, n)), ("w", rnd(n, 3 * n, scale=0.2)), ("b", rnd(3 * n, seed=1, scale=0.2))
+    past = ("past", rnd(2, B, H, P, D, seed=2))
+
+    def case(name, mask=None, cache=None, **attributes):
+        return f"packed_attention_{name}", one_node("Attention", [x, w, b, mask and ("mask", mask), cache], ["y"] + ["present"] * bool(cache), ["w", "b"], num_heads=H, **attributes)
+
+    lengths, keys = np.array([S, S - 2], np.int32), np.ones((B, S), np.int32)
+    keys[1, -2:] = 0
+    pairs = (np.random.default_rng(3).random((B, S, S + P)) < 0.7).astype(np.int32)
+    pairs[:, :, 0] = 1
+    yield case("plain")
+    yield case("causal", unidirectional=1)
+    yield case("scaled", scale=0.2)
+    yield case("lengths", lengths)
+    yield case("keys", keys, unidirectional=1)
+    yield case("pairs", pairs, past)
+    yield case("past", None, past, unidirectional=1)
 
 
 class ContribTest(unittest.TestCase):
@@ -148,6 +174,6 @@ class ContribTest(unittest.TestCase):
             testing.run_model(model, feeds)
 
 
-for family in (norms, activations, rotations, multi_head, grouped):
+for family in (norms, activations, rotations, multi_head, grouped, packed):
     for name, case in family():
         setattr(ContribTest, f"test_{name}", lambda self, case=case: self.check(*case))

@@ -13,8 +13,10 @@ class OnnxNodeTest(unittest.TestCase):
     def setUpClass(cls):
         bin = testing.tools.bin
         cls.known = onnx_cases.operators(bin)
-        cls.cases, cls.total = onnx_cases.cases({onnx_cases.key(o["domain"], o["name"]) for o in cls.known})
-        cls.results = onnx_cases.run_all(bin, cls.cases)
+        names = {onnx_cases.key(o["domain"], o["name"]) for o in cls.known}
+        cls.cases, cls.others, cls.total = onnx_cases.cases(names)
+        cls.results, cls.through = onnx_cases.run_all(bin, cls.cases), onnx_cases.run_all(bin, cls.others)
+        cls.bodies = onnx_cases.read_through_bodies(names, cls.others, cls.through)
         cls.exceptions = onnx_cases.exceptions()
 
     def test_all_but_the_exceptions_pass(self):
@@ -33,6 +35,11 @@ class OnnxNodeTest(unittest.TestCase):
                 operators = onnx_cases.operators_of(case.model.graph) & onnx_cases.COMPLETE
                 self.assertEqual(operators, set(), case.name)
 
+    def test_a_body_is_right_or_refused(self):
+        for name, outcome in self.through.items():
+            with self.subTest(name):
+                self.assertIn(outcome.verdict, ("ok", "refused"), outcome.text[-1000:])
+
     def test_many_cases_are_tried(self):
         self.assertGreater(len(self.cases), 1100)
 
@@ -40,4 +47,4 @@ class OnnxNodeTest(unittest.TestCase):
         page = onnx_cases.PAGE.read_text()
         if f"onnx {onnx.__version__} " not in page:
             self.skipTest(f"{onnx_cases.PAGE.name} is of another release than onnx {onnx.__version__}")
-        self.assertEqual(onnx_page.render(self.known, self.cases, self.total, self.results, self.exceptions), page)
+        self.assertEqual(onnx_page.render(self.known, self.cases, self.total, self.results, self.exceptions, self.bodies), page)

@@ -3,6 +3,7 @@ import unittest
 
 import numpy as np
 from onnx import TensorProto as T, helper as h, numpy_helper as nh
+from onnx.reference import ReferenceEvaluator
 
 from fusion import testing
 
@@ -88,6 +89,44 @@ class SpellingsTest(unittest.TestCase):
         # Compiled as a constant: a value for it is refused, never ignored.
         with self.assertRaisesRegex(testing.ToolError, "no input 'w'"):
             testing.run_model(m, {"x": X, "w": w + 1})
+
+    def test_initializers_that_stay_inputs(self):
+        w = np.random.default_rng(2).standard_normal((8, 3)).astype(np.float32)
+        m = model([node("MatMul", ["x", "w"], "a"), node("Add", ["a", "b"], "y")], {"w": w, "b": np.ones(3, np.float32)}, extra_inputs=["w", "b"])
+        for feeds, options in (({"w": w + 1}, ["--keep-input=w"]), ({"w": w + 1, "b": w[0]}, ["--keep-input=all"]), ({"w": w + 1, "b": w[0]}, ["--keep-input=w,b", "--disable-fusion=all"])):
+            with self.subTest(options=options):
+                feeds["x"] = X
+                found = testing.run_model(m, feeds, *options)
+                self.assertLessEqual(testing.error(found["y"], testing.run_onnxruntime(m, feeds)["y"]), LIMIT)
+        for option, says in (("v", "no graph input has that name"), ("x", "has no initializer")):
+            with self.assertRaisesRegex(testing.ToolError, f"--keep-input {option}: .*{says}"):
+                testing.run_model(m, {"x": X}, f"--keep-input={option}")
+
+    def test_top_k(self):
+        x = np.random.default_rng(3).standard_normal((2, 5, 40)).astype(np.float32)
+        x[0, 1, 5:] = -np.inf  # fewer than k that are better than the worst
+        x[1, :, 7] = x[1, :, 3]  # equal ones: the first wins
+        for largest in (1, 0):
+            for axis, k in ((-1, 6), (1, 3), (0, 1)):
+                m = model([node("TopK", ["x", "k"], ["y", "i"], axis=axis, largest=largest)], {"k": np.array([k])}, outputs=("y", "i"))
+                m.graph.output[1].type.tensor_type.elem_type = T.INT64
+                m.graph.input[0].CopyFrom(h.make_tensor_value_info("x", T.FLOAT, [2, "n", 40]))
+                reference = testing.run_onnxruntime(m, {"x": x})
+                for options in ([], ["--disable-fusion=all"]):
+                    with self.subTest(axis=axis, largest=largest, options=options):
+                        found = testing.run_model(m, {"x": x}, *options)
+                        np.testing.assert_array_equal(found["y"], reference["y"])
+                        np.testing.assert_array_equal(found["i"], reference["i"])
+
+    def test_operators_that_the_standard_defines_by_others(self):
+        x = np.random.default_rng(4).standard_normal((2, 8, 4, 6)).astype(np.float32)
+        w = {"s": np.linspace(0.5, 1.5, 8).astype(np.float32), "b": np.linspace(-1, 1, 8).astype(np.float32)}
+        nodes = [node("MeanVarianceNormalization", ["x"], "m"), node("GroupNormalization", ["m", "s", "b"], "g", num_groups=4), node("DepthToSpace", ["g"], "y", blocksize=2)]
+        for opset, count in ((21, 2), (28, 3)):
+            m = model(nodes[:count], w, opset, outputs=("y",) if count == 3 else ("g",))
+            m.graph.input[0].CopyFrom(h.make_tensor_value_info("x", T.FLOAT, ["n", 8, 4, 6]))
+            outputs = [o.name for o in m.graph.output]
+            self.check(m, {"x": x}, dict(zip(outputs, ReferenceEvaluator(m).run(None, {"x": x}))))
 
     def test_functions_are_inlined(self):
         f = h.make_function("local", "Silu", ["a"], ["b"], [h.make_node("Sigmoid", ["a"], ["s"]), h.make_node("Mul", ["a", "s"], ["b"])], [h.make_opsetid("", 21)])

@@ -17,6 +17,10 @@ using namespace fusion::compile;
 static HostOptions makeHostOptions(const Options &options) {
   HostOptions host;
   host.strict = options.strict || options.isUnfused();
+  if (options.hostCpu == "x86-64-v3")
+    host.levels = {artifact::KernelCode::Target::HostV3};
+  else if (options.hostCpu == "x86-64-v4")
+    host.levels = {artifact::KernelCode::Target::HostV4};
   return host;
 }
 

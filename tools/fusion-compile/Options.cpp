@@ -28,6 +28,15 @@ struct CommandLine {
   cl::list<std::string> target{
       "target", cl::CommaSeparated, cl::cat(category),
       cl::desc("targets to compile for: host, sm_90a (default host)")};
+  cl::opt<std::string> hostCpu{
+      "host-cpu", cl::init("all"), cl::cat(category),
+      cl::desc("processors that the host code is for: x86-64-v3 (AVX2), "
+               "x86-64-v4 (AVX-512), or all, chosen at load")};
+  cl::list<std::string> keepInput{
+      "keep-input", cl::CommaSeparated, cl::cat(category),
+      cl::value_desc("NAME|all"),
+      cl::desc("inputs that have an initializer stay inputs, which each run "
+               "must be given; the others are constants")};
   cl::list<std::string> dim{
       "dim", cl::cat(category), cl::value_desc("KEY=N|LO..HI"),
       cl::desc("size of a symbol, INPUT[AXIS], or role (batch, seq, past)")};
@@ -197,6 +206,12 @@ bool readChoices(const CommandLine &line, Options &options) {
                  "', expected keep, bf16 or fp16");
   if (line.computeType != "keep")
     options.computeType = line.computeType;
+  if (line.hostCpu != "all" && line.hostCpu != "x86-64-v3" &&
+      line.hostCpu != "x86-64-v4")
+    return usage("unknown --host-cpu '" + line.hostCpu +
+                 "', expected x86-64-v3, x86-64-v4 or all");
+  if (line.hostCpu != "all")
+    options.hostCpu = line.hostCpu;
   return true;
 }
 
@@ -212,6 +227,8 @@ bool readMeasured(const CommandLine &line, Options &options) {
 }
 
 bool readImport(const CommandLine &line, Options &options) {
+  options.import.keptInputs.assign(line.keepInput.begin(),
+                                   line.keepInput.end());
   for (const std::string &text : line.dim) {
     auto dim = fusion::parseDimOption(text);
     if (!dim)
@@ -253,6 +270,10 @@ std::string Options::canonical() const {
   llvm::raw_string_ostream os(text);
   os << (host ? "host" : "") << (host && card ? "," : "")
      << (card ? "sm_90a" : "");
+  if (!hostCpu.empty())
+    os << " host-cpu=" << hostCpu;
+  for (const std::string &name : import.keptInputs)
+    os << " keep-input=" << name;
   for (const DimOption &dim : import.dims)
     os << " dim:" << dim.key << '=' << dim.lower << ".." << dim.upper;
   if (cacheState)

@@ -31,6 +31,8 @@ enum class ExplainForm { None, Text, Json, Html };
 struct Options {
   std::string input, output;
   bool host = true, card = false;
+  std::string
+      hostCpu; ///< one level of x86-64; empty: all that there is code for
   Stage emit = Stage::Artifact;
   ImportOptions import;
   bool cacheState = false;

@@ -23,6 +23,9 @@ struct ImportOptions {
   std::vector<DimOption> dims;
   /// `--role ROLE=NAME`: a role (see Roles.h) and the input's or output's name.
   std::vector<std::pair<std::string, std::string>> roles;
+  /// `--keep-input NAME`: inputs that have an initializer and stay inputs;
+  /// "all" stands for each of them.
+  std::vector<std::string> keptInputs;
 };
 
 /// Parses `KEY=VALUE` or `KEY=LOWER..UPPER`; nullopt when ill-formed.

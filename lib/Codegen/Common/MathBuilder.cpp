@@ -455,39 +455,6 @@ Value MathBuilder::softplus(Value x) {
   return add(max(x, zero), log1p(exp(neg(abs(x)))));
 }
 
-// e^(y log |x|) in f64, with the sign of odd powers of negative numbers. C's
-// special cases: x^0 = 1^y = 1, negative x to a fraction is NaN.
-Value MathBuilder::pow(Value x, Value y) {
-  Value base = toF64(x), exponent = toF64(y);
-  Value zero = real(0.0, base), one = real(1.0, base);
-  Value r = exp64(mul(exponent, log64(abs(base))));
-  Value whole = equal(trunc(exponent), exponent);
-  Value half = mul(exponent, real(0.5, base));
-  Value odd = arith::AndIOp::create(
-      builder, loc, whole,
-      arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::ONE,
-                            trunc(half), half));
-  // The sign bit, so that -0 counts as negative.
-  Value sign = less(copySign(one, base), zero);
-  r = select(arith::AndIOp::create(builder, loc, odd, sign), neg(r), r);
-  Value nan = real(std::numeric_limits<double>::quiet_NaN(), base);
-  Value finite =
-      less(abs(base), real(std::numeric_limits<double>::infinity(), base));
-  Value negative =
-      arith::AndIOp::create(builder, loc, less(base, zero), finite);
-  Value fraction = arith::CmpFOp::create(
-      builder, loc, arith::CmpFPredicate::ONE, trunc(exponent), exponent);
-  r = select(arith::AndIOp::create(builder, loc, negative, fraction), nan, r);
-  r = select(equal(exponent, zero), one, r);
-  r = select(equal(base, one), one, r);
-  // (-1)^(+-infinity) = 1: the product was infinity times zero.
-  Value unit = equal(abs(base), one);
-  Value endless =
-      equal(abs(exponent), real(std::numeric_limits<double>::infinity(), base));
-  r = select(arith::AndIOp::create(builder, loc, unit, endless), one, r);
-  return toType(r, x);
-}
-
 Value MathBuilder::fmod(Value x, Value y) {
   return inF64(x, [&](Value w) {
     Value v = toF64(y);

@@ -36,15 +36,22 @@ static void loadDialects(MLIRContext *context) {
                        vector::VectorDialect>();
 }
 
-/// One kernel's function, lowered to the llvm dialect.
+/// Kernels that go through LLVM together: setting up its pipeline costs more
+/// than a small kernel does. A constant, so that the image does not depend on
+/// the number of cores.
+static constexpr size_t kernelsPerModule = 8;
+
+/// The functions of some kernels, lowered to the llvm dialect.
 static FailureOr<OwningOpRef<ModuleOp>>
-lowerKernel(KernelOp kernel, const HostOptions &options) {
-  OwningOpRef<ModuleOp> module(ModuleOp::create(kernel.getLoc()));
-  if (failed(host::generateKernel(*module, kernel, options.strict)))
-    return failure();
+lowerKernels(MutableArrayRef<KernelOp> kernels, const HostOptions &options) {
+  OwningOpRef<ModuleOp> module(ModuleOp::create(kernels.front().getLoc()));
+  for (KernelOp kernel : kernels)
+    if (failed(host::generateKernel(*module, kernel, options.strict)))
+      return failure();
   if (failed(host::lowerToLLVMDialect(*module)))
-    return kernel.emitError("internal error: the kernel's code cannot be "
-                            "lowered to LLVM");
+    return kernels.front().emitError("internal error: the code of this kernel "
+                                     "or of one that follows cannot be "
+                                     "lowered to LLVM");
   return module;
 }
 
@@ -55,11 +62,15 @@ fusion::compileHostKernels(ModuleOp module, const HostOptions &options) {
   auto all = llvm::to_vector(module.getOps<KernelOp>());
   llvm::erase_if(all, [](KernelOp kernel) { return !kernel.runsOn("host"); });
   size_t levels = options.levels.size();
-  // objects[level][kernel]
+  size_t parts = llvm::divideCeil(all.size(), kernelsPerModule);
+  // objects[level][part]
   std::vector<std::vector<host::ObjectBytes>> objects(
-      levels, std::vector<host::ObjectBytes>(all.size()));
+      levels, std::vector<host::ObjectBytes>(parts));
   auto compile = [&](size_t i) -> LogicalResult {
-    auto lowered = lowerKernel(all[i], options);
+    auto part = MutableArrayRef<KernelOp>(all)
+                    .drop_front(i * kernelsPerModule)
+                    .take_front(kernelsPerModule);
+    auto lowered = lowerKernels(part, options);
     if (failed(lowered))
       return failure();
     for (size_t level = 0; level < levels; ++level) {
@@ -67,15 +78,16 @@ fusion::compileHostKernels(ModuleOp module, const HostOptions &options) {
       auto code =
           host::toLLVM(lowered->get(), llvmContext, options.levels[level]);
       if (!code)
-        return all[i].emitError("internal error: no LLVM IR for the kernel");
+        return part.front().emitError("internal error: no LLVM IR for the "
+                                      "kernel");
       auto object = host::toObject(*code, options.levels[level]);
       if (!object)
-        return all[i].emitError(llvm::toString(object.takeError()));
+        return part.front().emitError(llvm::toString(object.takeError()));
       objects[level][i] = std::move(*object);
     }
     return success();
   };
-  if (failed(failableParallelForEachN(context, 0, all.size(), compile)))
+  if (failed(failableParallelForEachN(context, 0, parts, compile)))
     return failure();
 
   std::vector<kernels::CompiledImage> images;

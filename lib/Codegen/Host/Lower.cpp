@@ -114,6 +114,7 @@ host::toLLVM(ModuleOp module, llvm::LLVMContext &context, Level level) {
     f.setVisibility(f.hasLocalLinkage() ? llvm::GlobalValue::DefaultVisibility
                                         : llvm::GlobalValue::HiddenVisibility);
     f.setDSOLocal(true);
+    f.setAlignment(llvm::Align(64));
     f.addFnAttr(llvm::Attribute::NoUnwind);
     // The image has no libc: no loop may become a call of memset.
     f.addFnAttr("no-builtins");

@@ -12,6 +12,7 @@
 #include "fusion/Support/Status.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -141,9 +142,15 @@ struct Model {
   Graph graph;
 };
 
+/// Whether the importer knows an operator, by domain ("" for ai.onnx) and name.
+using IsImported =
+    std::function<bool(const std::string &domain, const std::string &name)>;
+
 /// Maps, parses and checks a file. Nodes that the onnx library does not know or
 /// refuses carry a `problem`; every other fault is a failure naming the file.
-Result<Model> loadModel(const std::string &path);
+/// An operator that is not imported is replaced by its function body in the
+/// standard, where that holds imported ones only.
+Result<Model> loadModel(const std::string &path, const IsImported &isImported);
 
 /// Checks the element types of a node's inputs (0: absent) against the
 /// operator's type constraints; empty when they agree.

@@ -3,16 +3,10 @@
 #include "Proto.h"
 #include "WireWalker.h"
 
-#include "onnx/checker.h"
-#include "onnx/inliner/inliner.h"
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <functional>
-#include <set>
 
 using namespace fusion;
 using namespace fusion::onnxfile;
@@ -20,7 +14,6 @@ using namespace fusion::onnxfile;
 namespace {
 
 constexpr int minIr = 3, maxIr = 14;
-constexpr uint64_t maxNodes = 1000000;
 
 /// A read-only view of a whole file.
 class MappedFile {
@@ -107,64 +100,10 @@ void checkVersions(const onnx::ModelProto &proto, Model &model) {
                     "; convert the model with onnx.version_converter");
 }
 
-/// Number of nodes after inlining; saturates. The call graph has no cycle.
-class InlinedSize {
-public:
-  explicit InlinedSize(const onnx::ModelProto &model) {
-    for (const auto &function : model.functions())
-      functions.emplace(std::make_pair(function.domain(), function.name()),
-                        &function);
-  }
-
-  template <typename Nodes>
-  uint64_t count(const Nodes &nodes) {
-    uint64_t total = 0;
-    for (const auto &node : nodes) {
-      uint64_t size = 1;
-      for (const auto &attribute : node.attribute())
-        size += count(attribute.g().node());
-      auto it = functions.find({node.domain(), node.op_type()});
-      if (it != functions.end())
-        size += ofFunction(*it->second);
-      total = std::min(total + size, maxNodes + 1);
-    }
-    return total;
-  }
-
-private:
-  uint64_t ofFunction(const onnx::FunctionProto &function) {
-    auto it = known.find(&function);
-    if (it != known.end())
-      return it->second;
-    uint64_t size = count(function.node());
-    known[&function] = size;
-    return size;
-  }
-
-  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto *>
-      functions;
-  std::map<const onnx::FunctionProto *, uint64_t> known;
-};
-
-void inlineFunctions(onnx::ModelProto &proto, Model &model) {
-  if (proto.functions_size()) {
-    onnx::checker::check_function_call_cycles(proto);
-    if (InlinedSize(proto).count(proto.graph().node()) > maxNodes)
-      throw FileError("more than " + std::to_string(maxNodes) +
-                      " nodes after inlining local functions");
-    onnx::inliner::InlineLocalFunctions(proto);
-    // Inlining may have brought in domains that only functions import.
-    for (const auto &import : proto.opset_import())
-      model.opsets.emplace(import.domain() == "ai.onnx" ? "" : import.domain(),
-                           int(import.version()));
-  }
-  if (uint64_t(proto.graph().node_size()) > maxNodes)
-    throw FileError("more than " + std::to_string(maxNodes) + " nodes");
-}
-
 } // namespace
 
-Result<Model> onnxfile::loadModel(const std::string &path) {
+Result<Model> onnxfile::loadModel(const std::string &path,
+                                  const IsImported &isImported) {
   auto failure = [&](const std::string &what) {
     return Status(StatusCode::InvalidInput, path + ": " + what);
   };
@@ -174,7 +113,7 @@ Result<Model> onnxfile::loadModel(const std::string &path) {
     Model model;
     model.path = path;
     checkVersions(proto, model);
-    inlineFunctions(proto, model);
+    inlineFunctions(proto, model, isImported);
     ExternalFiles externals(path);
     model.graph =
         GraphConverter(model, externals).convert(proto.graph(), {}, 0);

@@ -57,6 +57,11 @@ void sortNodes(Graph &graph);
 /// Registers schemas of the com.microsoft operators that are imported, once.
 void registerContribSchemas();
 
+/// Replaces calls of local functions, and unknown operators that the standard
+/// defines by ones that are imported. Throws FileError.
+void inlineFunctions(onnx::ModelProto &proto, Model &model,
+                     const IsImported &isImported);
+
 /// Sets schema, since and problem of a node. Expects domain and opset.
 void checkNode(const onnx::NodeProto &proto, Node &node);
 

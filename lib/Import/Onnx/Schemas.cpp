@@ -55,6 +55,13 @@ const ContribOp contribOps[] = {
      "local_window_size:i? softcap:f? smooth_softmax:i? causal:i? "
      "sliding_window_cache:i? qk_output:i? qk_norm_epsilon:f? "
      "k_quant_type:s? v_quant_type:s? kv_cache_bit_width:i?"},
+    {"com.microsoft", "Attention",
+     "input:T weights:T bias:T? mask_index:M? past:T? attention_bias:T? "
+     "past_sequence_length:M?",
+     "output:T present:T?",
+     "num_heads:i unidirectional:i? qkv_hidden_sizes:n? scale:f? "
+     "mask_filter_value:f? do_rotary:i? rotary_embedding_dim:i? "
+     "past_present_share_buffer:i?"},
     {"com.microsoft", "MultiHeadAttention",
      "query:T key:T? value:T? bias:T? key_padding_mask:M? attention_bias:T? "
      "past_key:T? past_value:T? past_sequence_length:M? cache_indirection:M?",
@@ -132,6 +139,7 @@ onnx::OpSchema makeSchema(const ContribOp &op) {
   }
   for (const Item &item : parse(op.attributes)) {
     auto type = item.kind == 'i'   ? onnx::AttributeProto::INT
+                : item.kind == 'n' ? onnx::AttributeProto::INTS
                 : item.kind == 'f' ? onnx::AttributeProto::FLOAT
                                    : onnx::AttributeProto::STRING;
     schema.Attr(item.name, "", type, !item.optional);

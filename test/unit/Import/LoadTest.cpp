@@ -42,7 +42,7 @@ struct LoadTest : testing::Test {
   Result<Model> load() {
     path = testing::TempDir() + "load-test-" + std::to_string(::getpid());
     std::ofstream(path, std::ios::binary) << model.SerializeAsString();
-    return loadModel(path);
+    return loadModel(path, [](auto &, auto &) { return true; });
   }
   std::string message() {
     auto result = load();
