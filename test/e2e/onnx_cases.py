@@ -68,7 +68,8 @@ def cases(known):
         everything = collect_testcases(None)
     imported = [c for c in everything if operators_of(c.model.graph) <= known]
     wider = known | with_bodies(known)
-    others = [c for c in everything if not operators_of(c.model.graph) <= known and operators_of(c.model.graph) <= wider]
+    tensors = lambda c: all(i.type.HasField("tensor_type") for i in c.model.graph.input)
+    others = [c for c in everything if tensors(c) and not operators_of(c.model.graph) <= known and operators_of(c.model.graph) <= wider]
     return imported, others, len(everything)
 
 
