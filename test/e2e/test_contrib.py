@@ -117,7 +117,7 @@ def packed():
     past = ("past", rnd(2, B, H, P, D, seed=2))
 
     def case(name, mask=None, cache=None, **attributes):
-        return f"packed_attention_{name}", one_node("Attention", [x, w, b, mask and ("mask", mask), cache], ["y"] + ["present"] * bool(cache), ["w", "b"], num_heads=H, **attributes)
+        return f"packed_attention_{name}", one_node("Attention", [x, w, b, None if mask is None else ("mask", mask), cache], ["y"] + ["present"] * bool(cache), ["w", "b"], num_heads=H, **attributes)
 
     lengths, keys = np.array([S, S - 2], np.int32), np.ones((B, S), np.int32)
     keys[1, -2:] = 0

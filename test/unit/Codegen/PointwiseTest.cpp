@@ -146,6 +146,30 @@ TEST(Pointwise, PowFollowsC) {
   });
 }
 
+// Large results: an error of the logarithm's last bit would be hundreds of
+// units of the result's.
+TEST(Pointwise, PowOfDoublesToItsLastPlaces) {
+  std::vector<double> x{2,    1.42, 0.7, 1.1,    3,      0.5,   1e300,
+                        1e-5, 9.5,  10,  5e-324, 1.0001, -1.25, 0.99};
+  std::vector<double> y{1000.5, 1711, -1682, 6295, 545.25, 900,  0.97,
+                        -61.5,  -300, 308.2, 0.95, 7e6,    2999, 60000};
+  Program program(
+      R"(fusion.kernel @k config #fusion.config<"pointwise", {}> sizes 0
+    (%x: tensor<14xf64>, %y: tensor<14xf64>) {
+    %0 = fusion.pow %x, %y : (tensor<14xf64>, tensor<14xf64>) -> tensor<14xf64>
+    fusion.yield %0 : tensor<14xf64> })");
+  ASSERT_TRUE(program.ok()) << program.error();
+  std::vector<Buffer> buffers{Buffer::of(x), Buffer::of(y),
+                              Buffer::poisoned(14 * 8)};
+  program.run(buffers, {}, [&] {
+    auto z = buffers[2].as<double>();
+    for (size_t i = 0; i < x.size(); ++i) {
+      double exact = std::pow(x[i], y[i]);
+      EXPECT_NEAR(z[i], exact, std::abs(exact) * 4.5e-16) << x[i];
+    }
+  });
+}
+
 // Broadcasts, a transposed operand, a symbolic size and a tail.
 TEST(Pointwise, ViewsAndBroadcasts) {
   Program program(
