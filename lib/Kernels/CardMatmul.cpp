@@ -2,7 +2,7 @@
 
 #include "CardFamilies.h"
 
-#include "fusion/Kernels/WgmmaMatmul.h"
+#include "fusion/Kernels/LowBitMatmul.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -99,8 +99,26 @@ static std::optional<CardLaunch> wgmma(KernelOp kernel) {
   return launch;
 }
 
+/// Packed weights, decoded on their way to the tensor cores.
+static std::optional<CardLaunch> lowBit(KernelOp kernel) {
+  std::string reason;
+  auto mm = getLowBitMatmul(kernel, reason);
+  if (!mm)
+    return std::nullopt;
+  CardLaunch launch;
+  launch.family = CardLaunch::Family::LowBitMatmul;
+  addStage(launch, kernel, kLowBitThreads, SymExpr(mm->gridBlocks()));
+  launch.stages.back().sharedBytes = mm->sharedBytes();
+  launch.stages.back().cluster = mm->cluster();
+  launch.stages.back().maps = mm->maps();
+  launch.spillAllowance = 64;
+  return launch;
+}
+
 void kernels::addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches) {
   addSkinny(kernel, launches);
+  if (auto launch = lowBit(kernel))
+    launches.push_back(std::move(*launch));
   if (auto launch = wgmma(kernel))
     launches.push_back(std::move(*launch));
   auto shape = getProductShape(kernel);

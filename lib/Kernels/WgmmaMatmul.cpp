@@ -147,12 +147,10 @@ static bool isMultipleOf8(const SymExpr &e) {
   return bool(e.exactDiv(SymExpr(8)));
 }
 
-/// The last two axes of a view as a tensor map reads them; `rows` is the axis
-/// of m or n, `depth` that of k.
-static std::optional<MatmulOperand> getOperand(Value value, const SymExpr &rows,
-                                               int64_t depth, bool transposed,
-                                               bool flat, unsigned spaceRank,
-                                               std::string &reason) {
+std::optional<MatmulOperand>
+kernels::getMatmulOperand(Value value, const SymExpr &rows, int64_t depth,
+                          bool transposed, bool flat, unsigned spaceRank,
+                          std::string &reason) {
   auto view = getStridedView(value);
   if (!view) {
     reason = "an operand is computed element by element";
@@ -260,17 +258,17 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
     if (elementType(product.getRhs()) != element)
       return refuse("operands differ in type");
   unsigned rank = mm.space.size();
-  auto lhs = getOperand(first.getLhs(), mm.m, mm.k, first.getTransposeLhs(),
-                        mm.flat, rank, reason);
+  auto lhs = getMatmulOperand(first.getLhs(), mm.m, mm.k,
+                              first.getTransposeLhs(), mm.flat, rank, reason);
   if (!lhs)
     return std::nullopt;
   mm.lhs = *lhs;
   for (MatmulOp product : mm.products) {
     SymExpr columns(mm.n);
     // rhs is [K, N]: what the function calls transposed is K before rows.
-    auto rhs =
-        getOperand(product.getRhs(), columns, mm.k, !product.getTransposeRhs(),
-                   /*flat=*/false, rank, reason);
+    auto rhs = getMatmulOperand(product.getRhs(), columns, mm.k,
+                                !product.getTransposeRhs(),
+                                /*flat=*/false, rank, reason);
     if (!rhs)
       return std::nullopt;
     if (mm.flat && !rhs->batchAxes.empty())

@@ -121,6 +121,7 @@ struct CardLaunch {
     Skinny,
     SkinnyTiles,
     WgmmaMatmul,
+    LowBitMatmul,
     AttentionDecode,
     AttentionPrefill,
   };

@@ -92,6 +92,13 @@ struct MatmulOperand {
   SymShape batchStrides; ///< elements, of those
 };
 
+/// The last two axes of a view as a tensor map reads them; `rows` is the axis
+/// of m or n, `depth` that of k. With `flat`, all leading axes are rows.
+std::optional<MatmulOperand>
+getMatmulOperand(mlir::Value value, const SymExpr &rows, int64_t depth,
+                 bool transposed, bool flat, unsigned spaceRank,
+                 std::string &reason);
+
 struct WgmmaMatmul {
   llvm::SmallVector<MatmulOp, 2> products;
   SymShape space; ///< of the products: batch.., M, N

@@ -25,6 +25,8 @@ static void build(KernelFunction &f) {
     return buildSimtAttention(f);
   case CardLaunch::Family::WgmmaMatmul:
     return buildWgmmaMatmul(f);
+  case CardLaunch::Family::LowBitMatmul:
+    return buildLowBitMatmul(f);
   case CardLaunch::Family::Pulled:
     return buildPulled(f);
   case CardLaunch::Family::AttentionDecode:

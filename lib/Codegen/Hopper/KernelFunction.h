@@ -115,6 +115,7 @@ void buildSimtAttention(KernelFunction &f);
 void buildSkinny(KernelFunction &f);
 void buildSkinnyTiles(KernelFunction &f);
 void buildWgmmaMatmul(KernelFunction &f);
+void buildLowBitMatmul(KernelFunction &f);
 void buildAttentionDecode(KernelFunction &f);
 void buildAttentionPrefill(KernelFunction &f);
 

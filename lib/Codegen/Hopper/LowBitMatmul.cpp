@@ -1,0 +1,730 @@
+//===- LowBitMatmul.cpp - Template: packed weights on the tensor cores ----===//
+//
+// One thread of the first warp group fetches stages of packed codes, their
+// scales and zero points, and rows of lhs by TMA. Two warp groups decode the
+// codes into fragments of A (LowBitFormat) and multiply them with rows of lhs,
+// which are the columns of wgmma. Batches of four products alternate between
+// the halves of a turn and the row blocks of a warp group: one is decoded while
+// the other is multiplied.
+//
+// The sums come out transposed. They go through shared memory in fp32, from
+// where each thread takes neighbouring columns of a result, has the group make
+// of them what it makes, and stores. Warp groups that take turns along K, and
+// blocks of a cluster, put their sums side by side there; they are added in one
+// order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Epilogue.h"
+#include "LowBitFormat.h"
+#include "Pipeline.h"
+#include "WarpMma.h"
+#include "Warpgroup.h"
+#include "Wgmma.h"
+
+#include "fusion/Kernels/LowBitMatmul.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::codegen;
+using namespace fusion::hopper;
+using namespace fusion::kernels;
+
+namespace {
+
+/// One piece of work: a tile of the result, and a part of K.
+struct Item {
+  Val row0, column0;      ///< of the weight, of lhs
+  Val firstTurn, endTurn; ///< along K
+};
+
+class LowBitTemplate {
+public:
+  LowBitTemplate(KernelFunction &f, const LowBitMatmul &mm);
+  void build();
+
+private:
+  using Sums = llvm::SmallVector<llvm::SmallVector<Val>, 2>;
+
+  void start();
+  void chooseTile();
+  void eachTile(llvm::function_ref<void()> body);
+  Val countItems();
+  Item itemAt(Val number);
+  Val firstItem();
+  Val itemStep();
+
+  // The ring. A turn takes one or two stages.
+  unsigned turnStages() const { return kLowBitTurn / tile.depth(); }
+  Barrier full(Val stage) { return {k, k.at(barriers(), stage << 3)}; }
+  Barrier empty(Val stage) {
+    return {k, k.at(barriers(), (stage << 3) + int64_t(8 * mm.stages(tile)))};
+  }
+  Val barriers() { return k.dynamicShared(mm.barrierOffset(tile)); }
+  Val stageAt(Val stage) {
+    return k.at(k.dynamicShared(), stage * int64_t(mm.stageBytes(tile)));
+  }
+  Place advance(Place place, unsigned stages);
+  Place advanceBy(Place place, Val stages);
+
+  // The producer.
+  void produce();
+  void loadWeights(const Item &item, Val depth, Val stage);
+  void loadLhs(const Item &item, Val depth, Val stage);
+  std::pair<Val, Place> loadAhead();
+
+  // The consumers.
+  void consume(Val consumer);
+  Val sharer(Val consumer) { return tile.sharers > 1 ? consumer : k.i32(0); }
+  Val rowGroup(Val consumer) { return tile.sharers > 1 ? k.i32(0) : consumer; }
+  struct Turn {
+    llvm::SmallVector<Val, 2> stages; ///< one, or one a half
+    llvm::SmallVector<KernelBuilder::Vals, 4> words;
+  };
+  Val codesAt(Val stage, unsigned block, Val consumer);
+  LowBitFormat::Group groupAt(Val stage, unsigned block, Val consumer,
+                              unsigned index);
+  void loadWords(Turn &turn, Val consumer);
+  KernelBuilder::Vals decode(const Turn &turn, unsigned half, unsigned block,
+                             Val consumer);
+  void batch(const Turn &turn, unsigned half, unsigned block, Val consumer,
+             KernelBuilder::Vals &sums);
+  void release(Val stage, Val condition);
+  Sums multiply(const Item &item, Val consumer, Place &place);
+
+  // Results.
+  void storeSums(const Sums &sums, unsigned firstColumn, unsigned columns,
+                 Val area, bool remote);
+  void finish(Epilogue &epilogue, const Item &item, unsigned firstColumn,
+              unsigned columns, Val firstThread, unsigned threads,
+              llvm::function_ref<Val(unsigned, Val, Val, Val)> sumAt, Val group,
+              unsigned groups);
+  void storeChunks(Epilogue &epilogue, const Item &item, Val consumer,
+                   const Sums &sums);
+  void storeDivided(Epilogue &epilogue, const Item &item, Val consumer,
+                    const Sums &sums);
+  Val scaleSums(const LowBitWeight &weight, Val sum, Val n);
+
+  KernelFunction &f;
+  KernelBuilder &k;
+  IndexBuilder &ix;
+  const LowBitMatmul &mm;
+  llvm::SmallVector<LowBitFormat, 2> formats; ///< one a product
+  LowBitTile tile;                            ///< the one that is built
+  LowBitMatmul::TileMaps maps;
+  Val chosen;         ///< its number
+  Val rows;           ///< of lhs
+  unsigned width = 1; ///< neighbouring results of a thread
+  bool programmatic, weightsFirst;
+};
+
+} // namespace
+
+LowBitTemplate::LowBitTemplate(KernelFunction &f, const LowBitMatmul &mm)
+    : f(f), k(f.k), ix(f.ix()), mm(mm) {
+  for (const LowBitWeight &w : mm.weights)
+    formats.emplace_back(k, w, mm.element, mm.scaled);
+  programmatic = kernels::isProgrammatic(f.kernel);
+  auto invariant = [&](BlockArgument argument) {
+    return !argument || isStepInvariant(f.kernel, argument.getArgNumber());
+  };
+  weightsFirst =
+      programmatic && llvm::all_of(mm.weights, [&](auto &w) {
+        return invariant(w.codes) && invariant(w.scales) && invariant(w.zeros);
+      });
+  width = mm.n % 4 == 0 ? 4 : mm.n % 2 == 0 ? 2 : 1;
+}
+
+//===----------------------------------------------------------------------===//
+// The work
+//===----------------------------------------------------------------------===//
+
+/// The plan's entry for the rows that there are.
+void LowBitTemplate::chooseTile() {
+  rows = k.toI32(k.wrap(ix.size(mm.m)));
+  chosen = k.i32(mm.plan.entries[0].tile);
+  for (const LowBitPlanEntry &entry : ArrayRef(mm.plan.entries).drop_front())
+    chosen = k.select(rows < entry.firstRow, chosen, k.i32(entry.tile));
+}
+
+void LowBitTemplate::eachTile(llvm::function_ref<void()> body) {
+  for (unsigned i = 0; i < mm.plan.tiles.size(); ++i) {
+    auto build = [&] {
+      IndexBuilder::Scope scope(ix);
+      tile = mm.plan.tiles[i];
+      maps = mm.mapsOf(i);
+      body();
+    };
+    if (mm.plan.tiles.size() == 1)
+      build();
+    else
+      k.when(chosen == int64_t(i), build);
+  }
+}
+
+Val LowBitTemplate::countItems() {
+  Val columnTiles = (rows + int64_t(tile.columns - 1)) / int64_t(tile.columns);
+  return columnTiles * mm.rowTiles(tile);
+}
+
+Val LowBitTemplate::firstItem() {
+  return tile.cluster > 1 ? k.block() / int64_t(tile.cluster) : k.block();
+}
+Val LowBitTemplate::itemStep() {
+  return tile.cluster > 1 ? k.blocks() / int64_t(tile.cluster) : k.blocks();
+}
+
+/// Tiles of lhs in bands; within a band, all of them before the next rows of
+/// the weight, which are then read from memory once.
+Item LowBitTemplate::itemAt(Val number) {
+  Val columnTiles = (rows + int64_t(tile.columns - 1)) / int64_t(tile.columns);
+  int64_t down = mm.rowTiles(tile);
+  constexpr int64_t kBand = 16;
+  Val band = number / (down * kBand);
+  Val inBand = number - band * (down * kBand);
+  Val firstColumn = band * kBand;
+  Val across = k.min(columnTiles - firstColumn, k.i32(kBand));
+  Val row = inBand / across;
+  Val column = firstColumn + (inBand - row * across);
+  Item item;
+  item.row0 = row * int64_t(mm.productRows(tile));
+  item.column0 = column * int64_t(tile.columns);
+  item.firstTurn = k.i32(0);
+  item.endTurn = k.i32(mm.turns());
+  if (tile.cluster > 1) {
+    Val rank = blockInCluster(k);
+    item.firstTurn = rank * mm.turns() / int64_t(tile.cluster);
+    item.endTurn = (rank + 1) * mm.turns() / int64_t(tile.cluster);
+  }
+  return item;
+}
+
+//===----------------------------------------------------------------------===//
+// The ring
+//===----------------------------------------------------------------------===//
+
+Place LowBitTemplate::advance(Place place, unsigned stages) {
+  int64_t count = mm.stages(tile);
+  Val stage = place.stage + int64_t(stages);
+  Val inside = stage < count;
+  return {k.select(inside, stage, stage - count),
+          k.select(inside, place.phase, place.phase ^ 1)};
+}
+
+/// Any number of stages.
+Place LowBitTemplate::advanceBy(Place place, Val stages) {
+  int64_t count = mm.stages(tile);
+  Val stage = place.stage + stages;
+  Val around = stage / count;
+  return {stage - around * count, (place.phase + around) & 1};
+}
+
+//===----------------------------------------------------------------------===//
+// The producer
+//===----------------------------------------------------------------------===//
+
+void LowBitTemplate::loadWeights(const Item &item, Val depth, Val stage) {
+  // What one launch reads once does not stay in the L2 cache.
+  CachePolicy policy = mm.mostRows <= int64_t(tile.columns)
+                           ? CachePolicy::EvictFirst
+                           : CachePolicy::Normal;
+  Val strip = item.row0 / kStripRows;
+  Val to = k.at(stageAt(stage), int64_t(mm.lhsBytes(tile)));
+  for (auto [i, w] : llvm::enumerate(mm.weights)) {
+    Val codes = k.at(to, int64_t(i) * mm.productBytes(tile));
+    loadTile(k, f.maps[maps.codes[i]], codes, full(stage),
+             {k.i32(0), depth / w.unitColumns(), strip}, policy);
+    Val group = w.group == w.k ? k.i32(0) : depth / w.group;
+    Val scales = k.at(codes, int64_t(mm.codeBytes(tile)));
+    if (mm.scaled)
+      loadTile(k, f.maps[maps.scales[i]], scales, full(stage),
+               {k.i32(0), group, strip});
+    int64_t behind = llvm::alignTo(mm.scaleBytes(tile), 128);
+    if (w.zeros)
+      loadTile(k, f.maps[maps.zeros[i]], k.at(scales, behind), full(stage),
+               {k.i32(0), group, strip});
+  }
+}
+
+void LowBitTemplate::loadLhs(const Item &item, Val depth, Val stage) {
+  for (unsigned at = 0; at < tile.depth(); at += kTileDepth)
+    loadTile(k, f.maps[maps.lhs],
+             k.at(stageAt(stage),
+                  int64_t(at / kTileDepth) * tile.columns * kTileRowBytes),
+             full(stage), {depth + int64_t(at), item.column0});
+}
+
+/// Fills the first stages with weights before the previous kernel has ended,
+/// then with lhs. Returns how many, and where the ring goes on.
+std::pair<Val, Place> LowBitTemplate::loadAhead() {
+  Item item = itemAt(firstItem());
+  int64_t count = mm.stages(tile);
+  Val stages = (item.endTurn - item.firstTurn) * int64_t(turnStages());
+  Val first = item.firstTurn * int64_t(kLowBitTurn);
+  Val ahead = k.select(firstItem() < countItems(), k.min(k.i32(count), stages),
+                       k.i32(0));
+  auto depthOf = [&](Val i) { return first + i * int64_t(tile.depth()); };
+  k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
+    IndexBuilder::Scope scope(ix);
+    full(i).arriveExpect(mm.filledBytes(tile));
+    loadWeights(item, depthOf(i), i);
+  });
+  k.waitForPrevious();
+  k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
+    IndexBuilder::Scope scope(ix);
+    loadLhs(item, depthOf(i), i);
+  });
+  return {ahead, advanceBy({k.i32(0), k.i32(0)}, ahead)};
+}
+
+void LowBitTemplate::produce() {
+  Place first{k.i32(0), k.i32(0)};
+  Val ahead;
+  if (weightsFirst)
+    std::tie(ahead, first) = loadAhead();
+  k.loop(firstItem(), countItems(), itemStep(), first.values(),
+         [&](Val number, ArrayRef<Val> outer) {
+           IndexBuilder::Scope scope(ix);
+           Item item = itemAt(number);
+           Val begin = item.firstTurn * int64_t(turnStages());
+           Val end = item.endTurn * int64_t(turnStages());
+           if (ahead)
+             begin = k.select(number == firstItem(), begin + ahead, begin);
+           return k.loop(begin, end, k.i32(1), outer,
+                         [&](Val at, ArrayRef<Val> carried) {
+                           IndexBuilder::Scope inner(ix);
+                           Place place{carried[0], carried[1]};
+                           empty(place.stage).wait(place.phase ^ 1);
+                           full(place.stage).arriveExpect(mm.filledBytes(tile));
+                           Val depth = at * int64_t(tile.depth());
+                           loadWeights(item, depth, place.stage);
+                           loadLhs(item, depth, place.stage);
+                           Place next = advance(place, 1);
+                           return KernelBuilder::Vals{next.stage, next.phase};
+                         });
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// The consumers
+//===----------------------------------------------------------------------===//
+
+/// The warp's strip of a row block in a stage.
+Val LowBitTemplate::codesAt(Val stage, unsigned block, Val consumer) {
+  bool gated = mm.products() == 2;
+  unsigned groups = kLowBitConsumers / tile.sharers;
+  Val strip = rowGroup(consumer) * int64_t(4) + warpInGroup(k);
+  if (!gated)
+    strip = strip + int64_t(block * groups * 4);
+  int64_t offset = mm.lhsBytes(tile);
+  if (gated)
+    offset += int64_t(block) * mm.productBytes(tile);
+  int64_t perStrip = kStripRows * tile.depth() * mm.weights[0].bits / 8;
+  return k.at(k.at(stageAt(stage), offset), strip * perStrip);
+}
+
+/// Scales and zero points of a row block's strip; `index`: among the groups of
+/// the stage.
+LowBitFormat::Group LowBitTemplate::groupAt(Val stage, unsigned block,
+                                            Val consumer, unsigned index) {
+  bool gated = mm.products() == 2;
+  const LowBitWeight &w = mm.weights[gated ? block : 0];
+  unsigned groups = kLowBitConsumers / tile.sharers;
+  Val strip = rowGroup(consumer) * int64_t(4) + warpInGroup(k);
+  int64_t base = mm.lhsBytes(tile) + mm.codeBytes(tile);
+  if (gated)
+    base += int64_t(block) * mm.productBytes(tile);
+  else
+    strip = strip + int64_t(block * groups * 4);
+  Val place = (strip * int64_t(mm.stageGroups(tile)) + int64_t(index)) * 16 +
+              ((k.lane() >> 2) << 1);
+  auto pair = [&](Type element, int64_t offset) {
+    unsigned bytes = stripBytes(element);
+    return k.load(k.at(k.at(stageAt(stage), offset), place * int64_t(bytes)),
+                  k.i32(0), LowBitFormat::pairType(k, element),
+                  {2 * bytes, false});
+  };
+  Val scales, zeros;
+  if (mm.scaled)
+    scales = pair(w.scale(), base);
+  if (w.zeros)
+    zeros =
+        pair(w.zero(), base + int64_t(llvm::alignTo(mm.scaleBytes(tile), 128)));
+  return formats[gated ? block : 0].group(scales, zeros);
+}
+
+/// All words of a turn: of half h and block r in words[h * blocks + r].
+void LowBitTemplate::loadWords(Turn &turn, Val consumer) {
+  Type vector = VectorType::get({4}, k.builder().getI32Type());
+  int64_t columns = mm.weights[0].unitColumns();
+  for (unsigned half = 0; half < 2; ++half) {
+    Val stage = turn.stages.size() == 2 ? turn.stages[half] : turn.stages[0];
+    int64_t first = turn.stages.size() == 2 ? 0 : half * 64 / columns;
+    for (unsigned block = 0; block < tile.blocks; ++block) {
+      Val from = k.at(codesAt(stage, block, consumer), k.lane() << 4);
+      KernelBuilder::Vals words;
+      for (int64_t unit = 0; unit < 64 / columns; ++unit) {
+        Val loaded = k.load(k.at(from, (first + unit) * kUnitBytes), k.i32(0),
+                            vector, {16, false});
+        for (unsigned i = 0; i < 4; ++i)
+          words.push_back(k.extract(loaded, i));
+      }
+      turn.words.push_back(words);
+    }
+  }
+}
+
+/// The fragments of four steps: 16 registers.
+KernelBuilder::Vals LowBitTemplate::decode(const Turn &turn, unsigned half,
+                                           unsigned block, Val consumer) {
+  bool twoStages = turn.stages.size() == 2;
+  Val stage = turn.stages[twoStages ? half : 0];
+  LowBitFormat &format = formats[mm.products() == 2 ? block : 0];
+  ArrayRef<Val> words = turn.words[half * tile.blocks + block];
+  int64_t group = mm.weights[0].group;
+  KernelBuilder::Vals registers;
+  LowBitFormat::Group factors;
+  int64_t current = -1;
+  for (unsigned step = 0; step < 4; ++step) {
+    int64_t column = (twoStages ? 0 : half * 64) + step * kWgmmaDepth;
+    int64_t index = column / std::min<int64_t>(group, kLowBitTurn);
+    if (index != current)
+      factors = groupAt(stage, block, consumer, unsigned(index));
+    current = index;
+    registers.append(format.fragment(
+        words.slice(step * format.words(), format.words()), factors));
+  }
+  return registers;
+}
+
+/// Gives a stage back without a branch: ptxas would wait for the products that
+/// are under way.
+void LowBitTemplate::release(Val stage, Val condition) {
+  Val flag = k.select(condition, k.i32(1), k.i32(0));
+  ptx(k, {},
+      "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p "
+      "mbarrier.arrive.shared::cta.b64 "
+      "_, [$0]; }",
+      "r,r", {sharedAddress(k, empty(stage).address()), flag});
+}
+
+void LowBitTemplate::batch(const Turn &turn, unsigned half, unsigned block,
+                           Val consumer, KernelBuilder::Vals &sums) {
+  bool twoStages = turn.stages.size() == 2;
+  KernelBuilder::Vals a = decode(turn, half, block, consumer);
+  Val b = stageAt(turn.stages[twoStages ? half : 0]);
+  if (!twoStages)
+    b = k.at(b, int64_t(half) * tile.columns * kTileRowBytes);
+  Val low = uniform(k, (sharedAddress(k, b) & 0x3FFFF) >> 4);
+  Val descriptor = k.wrap(arith::ExtUIOp::create(
+                       k.builder(), k.builder().getI64Type(), Value(low))) |
+                   int64_t(descriptorBits(Major::K));
+  Wgmma wgmma(k, tile.columns, mm.element);
+  a = wgmmaFence(k, a);
+  for (unsigned step = 0; step < 4; ++step)
+    sums[block] = wgmma.multiply(
+        sums[block], ArrayRef(a).slice(4 * step, 4),
+        descriptor + int64_t(step * descriptorDepthStep(Major::K)));
+  wgmmaCommit(k);
+}
+
+/// The sums of the item's part of K. `place`: of the item's first turn.
+LowBitTemplate::Sums LowBitTemplate::multiply(const Item &item, Val consumer,
+                                              Place &place) {
+  Wgmma wgmma(k, tile.columns, mm.element);
+  unsigned perTurn = turnStages();
+  Val mine = sharer(consumer);
+  Place first =
+      tile.sharers > 1 ? advanceBy(place, mine * int64_t(perTurn)) : place;
+  place = advanceBy(place, (item.endTurn - item.firstTurn) * int64_t(perTurn));
+  KernelBuilder::Vals init = {first.stage, first.phase, k.i32(-1)};
+  for (unsigned block = 0; block < tile.blocks; ++block)
+    init.push_back(wgmma.zero());
+  Val leader = k.lane() == 0;
+  KernelBuilder::Vals last = k.loop(
+      item.firstTurn + mine, item.endTurn, k.i32(tile.sharers), init,
+      [&](Val, ArrayRef<Val> carried) {
+        IndexBuilder::Scope scope(ix);
+        Place here{carried[0], carried[1]};
+        Val previous = carried[2];
+        KernelBuilder::Vals sums(carried.drop_front(3));
+        Turn turn;
+        // All waits come before the first product: a loop between products
+        // would make ptxas wait for each of them.
+        Place other = advance(here, 1);
+        full(here.stage).wait(here.phase);
+        turn.stages.push_back(here.stage);
+        if (perTurn == 2) {
+          full(other.stage).wait(other.phase);
+          turn.stages.push_back(other.stage);
+        }
+        loadWords(turn, consumer);
+        unsigned number = 0;
+        for (unsigned half = 0; half < 2; ++half)
+          for (unsigned block = 0; block < tile.blocks; ++block, ++number) {
+            // The batch before the last one is done: its registers are free,
+            // and the stage that it was the last to read.
+            wgmmaWait(k, 1);
+            if (number == 1)
+              release(previous, leader && !(previous < 0));
+            if (perTurn == 2 && number == tile.blocks + 1)
+              release(here.stage, leader);
+            batch(turn, half, block, consumer, sums);
+          }
+        // With one block the first half's products are not known to be done.
+        Val open = perTurn == 2 && tile.blocks > 1 ? other.stage : here.stage;
+        if (perTurn == 2 && tile.blocks == 1) {
+          wgmmaWait(k, 1);
+          release(here.stage, leader);
+          open = other.stage;
+        }
+        Place next = advance(here, perTurn * tile.sharers);
+        KernelBuilder::Vals result = {next.stage, next.phase, open};
+        result.append(sums);
+        return result;
+      });
+  KernelBuilder::Vals done = wgmmaWait(k, 0, ArrayRef<Val>(last).drop_front(3));
+  release(last[2], leader && !(last[2] < 0));
+  Sums sums;
+  for (Val block : done)
+    sums.push_back(unpackStruct(k, block));
+  return sums;
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+/// Sums of some columns (rows of lhs) to an area: [block][column][row]. In a
+/// cluster each warp's rows go to the block that finishes them.
+void LowBitTemplate::storeSums(const Sums &sums, unsigned firstColumn,
+                               unsigned columns, Val area, bool remote) {
+  int64_t stride = mm.sumStride(tile);
+  unsigned slice = 64 / tile.cluster;
+  Val warp = warpInGroup(k);
+  Val row = (warp << 4) + (k.lane() >> 2);
+  if (tile.cluster > 1)
+    row = ((warp << 4) & int64_t(slice - 1)) + (k.lane() >> 2);
+  if (remote)
+    area = sharedOf(k, area, warp * int64_t(tile.cluster) / int64_t(4));
+  Val base = k.at(area, ((k.lane() & 3) * (2 * stride) + row) << 2);
+  for (unsigned block = 0; block < tile.blocks; ++block)
+    for (unsigned column = 0; column < columns; column += 8)
+      for (unsigned i = 0; i < 4; ++i) {
+        int64_t at = int64_t(block) * columns + column + i % 2;
+        unsigned number = (firstColumn + column) / 2 + i;
+        k.store(sums[block][number],
+                k.at(base, 4 * (at * stride + 8 * (i / 2))), k.i32(0), {});
+      }
+}
+
+/// What the fragments left out, for the sums of neighbouring rows n.
+Val LowBitTemplate::scaleSums(const LowBitWeight &weight, Val sum, Val n) {
+  const LowBitFormat &format = formats[0];
+  double factor = format.sumFactor() * weight.factor;
+  if (factor != 1)
+    sum = sum * k.f32(factor);
+  auto load = [&](BlockArgument argument, bool one) {
+    f.group().setWidth(one ? 1 : width);
+    Index at = one ? ix.index(0) : ix.index(k.toIndex(n), 1, width);
+    Val value =
+        k.wrap(f.target->load(f.group(), argument, at, one ? 1 : width));
+    f.group().setWidth(width);
+    return value;
+  };
+  if (weight.globalScale)
+    sum = sum * load(weight.globalScale, true);
+  if (!mm.scaled && weight.scales)
+    sum = sum * load(weight.scales, weight.oneScale);
+  return sum;
+}
+
+/// Results of `columns` rows of lhs, 64 (or a slice of them) columns of each of
+/// `groups` row groups from `group` on. `sumAt`: the sums of a block at a
+/// position within its rows, of a column, of a row group.
+void LowBitTemplate::finish(
+    Epilogue &epilogue, const Item &item, unsigned firstColumn,
+    unsigned columns, Val firstThread, unsigned threads,
+    llvm::function_ref<Val(unsigned, Val, Val, Val)> sumAt, Val group,
+    unsigned groups) {
+  bool gated = mm.products() == 2;
+  int64_t slice = 64 / tile.cluster, perRow = slice / width;
+  unsigned blocks = gated ? 1 : tile.blocks;
+  unsigned all = kLowBitConsumers / tile.sharers;
+  int64_t total = perRow * columns * groups;
+  for (unsigned block = 0; block < blocks; ++block)
+    k.loop(firstThread, k.i32(total), k.i32(threads), [&](Val at) {
+      IndexBuilder::Scope scope(ix);
+      Val piece = at % perRow, rest = at / perRow;
+      Val column = rest % int64_t(columns);
+      Val inGroup = groups > 1 ? rest / int64_t(columns) : group;
+      Val inSlice = piece * int64_t(width);
+      Val n = item.row0 + inGroup * int64_t(64) + inSlice +
+              int64_t(64 * all * block);
+      if (tile.cluster > 1)
+        n = n + blockInCluster(k) * slice;
+      Val m = item.column0 + column + int64_t(firstColumn);
+      k.when((n < mm.n) && (m < rows), [&] {
+        IndexBuilder::Scope inner(ix);
+        SmallVector<Epilogue::Element> elements;
+        for (unsigned p = 0; p < mm.products(); ++p) {
+          Val sum = sumAt(gated ? p : block, inSlice, column, inGroup);
+          MatmulOp product = mm.weights[p].product;
+          elements.push_back(
+              {product.getResult(), scaleSums(mm.weights[p], sum, n)});
+        }
+        Indices indices =
+            *ix.delinearize(ix.index(Value(k.toIndex(m))),
+                            ArrayRef<SymExpr>(mm.space).drop_back(), 1);
+        indices.push_back(ix.index(Value(k.toIndex(n)), width > 1, width));
+        epilogue.store(indices, elements);
+      });
+    });
+}
+
+/// Through the warp group's area, a few columns at a time.
+void LowBitTemplate::storeChunks(Epilogue &epilogue, const Item &item,
+                                 Val consumer, const Sums &sums) {
+  unsigned columns = mm.chunkColumns(tile);
+  int64_t stride = mm.sumStride(tile);
+  Val area = k.at(k.dynamicShared(mm.stages(tile) * mm.stageBytes(tile)),
+                  consumer * int64_t(mm.areaBytes(tile)));
+  Type type =
+      width > 1
+          ? Type(VectorType::get({int64_t(width)}, k.builder().getF32Type()))
+          : Type(k.builder().getF32Type());
+  auto sumAt = [&](unsigned block, Val row, Val column, Val) {
+    Val place = (column + int64_t(block * columns)) * stride + row;
+    return k.load(k.at(area, place << 2), k.i32(0), type, {4 * width, false});
+  };
+  for (unsigned first = 0; first < tile.columns; first += columns) {
+    k.when(item.column0 + int64_t(first) < rows, [&] {
+      IndexBuilder::Scope scope(ix);
+      storeSums(sums, first, columns, area, /*remote=*/false);
+      meet(k, consumer + 1, kWarpgroup);
+      finish(epilogue, item, first, columns, threadInGroup(k), kWarpgroup,
+             sumAt, consumer, 1);
+      meet(k, consumer + 1, kWarpgroup);
+    });
+  }
+}
+
+/// All sums of the tile side by side, then a slice of the rows for each block.
+void LowBitTemplate::storeDivided(Epilogue &epilogue, const Item &item,
+                                  Val consumer, const Sums &sums) {
+  int64_t stride = mm.sumStride(tile), bytes = mm.areaBytes(tile);
+  constexpr unsigned kThreads = kLowBitConsumers * kWarpgroup;
+  Val areas = k.dynamicShared(mm.stages(tile) * mm.stageBytes(tile));
+  Val number = consumer;
+  if (tile.cluster > 1)
+    number = number + blockInCluster(k) * int64_t(kLowBitConsumers);
+  storeSums(sums, 0, tile.columns, k.at(areas, number * bytes),
+            tile.cluster > 1);
+  if (tile.cluster > 1) {
+    arriveCluster(k);
+    waitCluster(k);
+  } else {
+    meet(k, k.i32(3), kThreads);
+  }
+  Type type =
+      width > 1
+          ? Type(VectorType::get({int64_t(width)}, k.builder().getF32Type()))
+          : Type(k.builder().getF32Type());
+  auto sumAt = [&](unsigned block, Val row, Val column, Val group) {
+    Val place = (column + int64_t(block * tile.columns)) * stride + row;
+    Val sum;
+    for (unsigned rank = 0; rank < tile.cluster; ++rank)
+      for (unsigned s = 0; s < tile.sharers; ++s) {
+        int64_t area = rank * kLowBitConsumers + s;
+        Val from = k.at(areas, area * bytes);
+        if (tile.sharers == 1)
+          from = k.at(from, group * bytes);
+        Val part =
+            k.load(k.at(from, place << 2), k.i32(0), type, {4 * width, false});
+        sum = sum ? sum + part : part;
+      }
+    return sum;
+  };
+  unsigned groups = kLowBitConsumers / tile.sharers;
+  Val thread = k.thread() - int64_t(kWarpgroup);
+  finish(epilogue, item, 0, tile.columns, thread, kThreads, sumAt, k.i32(0),
+         groups);
+  if (tile.cluster == 1)
+    meet(k, k.i32(3), kThreads);
+}
+
+void LowBitTemplate::consume(Val consumer) {
+  f.group().setWidth(width);
+  Epilogue epilogue(f, mm.space);
+  Place start{k.i32(0), k.i32(0)};
+  k.loop(firstItem(), countItems(), itemStep(), start.values(),
+         [&](Val number, ArrayRef<Val> carried) {
+           IndexBuilder::Scope scope(ix);
+           Item item = itemAt(number);
+           Place place{carried[0], carried[1]};
+           Sums sums = multiply(item, consumer, place);
+           if (tile.divides())
+             storeDivided(epilogue, item, consumer, sums);
+           else
+             storeChunks(epilogue, item, consumer, sums);
+           return KernelBuilder::Vals{place.stage, place.phase};
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+void LowBitTemplate::start() {
+  // Before a block writes into the other's memory, that one has to be there.
+  if (mm.cluster() > 1)
+    arriveCluster(k);
+  k.when(k.thread() == 0, [&] {
+    eachTile([&] {
+      unsigned warps = 4 * kLowBitConsumers / tile.sharers;
+      for (unsigned stage = 0; stage < mm.stages(tile); ++stage) {
+        full(k.i32(stage)).init(1);
+        empty(k.i32(stage)).init(warps);
+      }
+    });
+    fenceBarrierInit(k);
+    for (Val map : f.maps)
+      prefetchMap(k, map);
+  });
+  if (programmatic)
+    k.releaseNext();
+  if (programmatic && !weightsFirst)
+    k.waitForPrevious();
+  k.barrier();
+  if (mm.cluster() > 1)
+    waitCluster(k);
+}
+
+void LowBitTemplate::build() {
+  f.target->aligned = true;
+  f.target->approximate =
+      llvm::all_of(f.kernel.getYield().getValues(), [](Value result) {
+        Type type = elementType(result);
+        return type.isBF16() || type.isF16();
+      });
+  chooseTile();
+  start();
+  splitRoles(
+      k, RoleRegisters(), [&] { eachTile([&] { produce(); }); },
+      [&](Val consumer) {
+        if (weightsFirst)
+          k.waitForPrevious();
+        eachTile([&] { consume(consumer); });
+      });
+}
+
+void hopper::buildLowBitMatmul(KernelFunction &f) {
+  std::string reason;
+  auto mm = getLowBitMatmul(f.kernel, reason);
+  if (!mm)
+    return f.fail(reason);
+  LowBitTemplate(f, *mm).build();
+}

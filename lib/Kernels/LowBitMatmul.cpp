@@ -1,0 +1,294 @@
+//===- LowBitMatmul.cpp - Products with packed weights --------------------===//
+
+#include "fusion/Kernels/LowBitMatmul.h"
+
+#include "fusion/Kernels/CardLaunch.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace fusion;
+using namespace fusion::kernels;
+
+/// What a block may have.
+static constexpr unsigned kSharedBytes = 232448;
+static constexpr unsigned kBarrierBytes = 256, kMostStages = 16;
+
+static unsigned alignTo(unsigned bytes, unsigned to) {
+  return (bytes + to - 1) / to * to;
+}
+
+//===----------------------------------------------------------------------===//
+// Shared memory
+//===----------------------------------------------------------------------===//
+
+unsigned LowBitMatmul::stageGroups(const LowBitTile &t) const {
+  return unsigned(std::max<int64_t>(1, t.depth() / weights[0].group));
+}
+
+unsigned LowBitMatmul::boxRows(const LowBitTile &t) const {
+  return unsigned(std::min<int64_t>(t.columns, std::max<int64_t>(mostRows, 1)));
+}
+
+unsigned LowBitMatmul::lhsBytes(const LowBitTile &t) const {
+  return t.columns * t.depth() * 2;
+}
+
+unsigned LowBitMatmul::codeBytes(const LowBitTile &t) const {
+  return productRows(t) * t.depth() * weights[0].bits / 8;
+}
+
+unsigned LowBitMatmul::scaleBytes(const LowBitTile &t) const {
+  if (!scaled)
+    return 0;
+  return productRows(t) * stageGroups(t) * stripBytes(weights[0].scale());
+}
+
+unsigned LowBitMatmul::zeroBytes(const LowBitTile &t) const {
+  if (!weights[0].zeros)
+    return 0;
+  return productRows(t) * stageGroups(t) * stripBytes(weights[0].zero());
+}
+
+unsigned LowBitMatmul::productBytes(const LowBitTile &t) const {
+  return codeBytes(t) + alignTo(scaleBytes(t), 128) +
+         alignTo(zeroBytes(t), 128);
+}
+
+unsigned LowBitMatmul::filledBytes(const LowBitTile &t) const {
+  return boxRows(t) * t.depth() * 2 +
+         products() * (codeBytes(t) + scaleBytes(t) + zeroBytes(t));
+}
+
+unsigned LowBitMatmul::stageBytes(const LowBitTile &t) const {
+  return alignTo(lhsBytes(t) + products() * productBytes(t), kTileAlignment);
+}
+
+unsigned LowBitMatmul::chunkColumns(const LowBitTile &t) const {
+  return std::min(t.columns, 32 / t.blocks);
+}
+
+unsigned LowBitMatmul::areaBytes(const LowBitTile &t) const {
+  unsigned columns = t.divides() ? t.columns : chunkColumns(t);
+  return t.blocks * columns * sumStride(t) * 4;
+}
+
+unsigned LowBitMatmul::sumsBytes(const LowBitTile &t) const {
+  return areaBytes(t) * kLowBitConsumers * t.cluster;
+}
+
+unsigned LowBitMatmul::stages(const LowBitTile &t) const {
+  unsigned room = kSharedBytes - kBarrierBytes - sumsBytes(t);
+  return std::min(room / stageBytes(t), kMostStages);
+}
+
+unsigned LowBitMatmul::barrierOffset(const LowBitTile &t) const {
+  return stages(t) * stageBytes(t) + sumsBytes(t);
+}
+
+unsigned LowBitMatmul::sharedBytes() const {
+  unsigned bytes = 0;
+  for (const LowBitTile &t : plan.tiles)
+    bytes = std::max(bytes, barrierOffset(t) + kBarrierBytes);
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// The launch
+//===----------------------------------------------------------------------===//
+
+int64_t LowBitMatmul::gridBlocks() const {
+  int64_t most = kCardMultiprocessors / cluster() * cluster();
+  int64_t items = 0;
+  for (const LowBitTile &t : plan.tiles) {
+    int64_t columnTiles =
+        mostRows > most * int64_t(t.columns)
+            ? most
+            : int64_t(llvm::divideCeil(std::max<int64_t>(mostRows, 1),
+                                       int64_t(t.columns)));
+    items = std::max(items, rowTiles(t) * columnTiles * t.cluster);
+  }
+  return std::clamp<int64_t>(items, 1, most);
+}
+
+static artifact::DType elementsOf(unsigned bytes) {
+  return bytes == 1   ? artifact::DType::U8
+         : bytes == 2 ? artifact::DType::U16
+                      : artifact::DType::U32;
+}
+
+static bool isSame(const artifact::TensorMap &a, const artifact::TensorMap &b) {
+  return a.argument == b.argument && a.box == b.box && a.dims == b.dims;
+}
+
+std::pair<std::vector<artifact::TensorMap>, std::vector<LowBitMatmul::TileMaps>>
+LowBitMatmul::allMaps() const {
+  std::vector<artifact::TensorMap> maps;
+  auto add = [&](const artifact::TensorMap &map) {
+    for (unsigned i = 0; i < maps.size(); ++i)
+      if (isSame(maps[i], map))
+        return i;
+    maps.push_back(map);
+    return unsigned(maps.size() - 1);
+  };
+  auto strips = [&](BlockArgument argument, const LowBitWeight &w,
+                    const LowBitTile &t) {
+    unsigned bytes = stripBytes(elementType(argument));
+    artifact::TensorMap map;
+    map.argument = argument.getArgNumber();
+    map.type = elementsOf(bytes);
+    map.dims = {SymExpr(kStripRows), SymExpr(w.groups()), SymExpr(w.strips())};
+    map.strides = {SymExpr(int64_t(16 * bytes)),
+                   SymExpr(int64_t(16 * bytes) * w.groups())};
+    map.box = {16, stageGroups(t), productRows(t) / 16};
+    return add(map);
+  };
+  std::vector<TileMaps> tiles;
+  for (const LowBitTile &t : plan.tiles) {
+    TileMaps of;
+    artifact::TensorMap x;
+    x.argument = lhs.argument;
+    x.type = element.isBF16() ? artifact::DType::BF16 : artifact::DType::F16;
+    x.byteOffset = lhs.offset * SymExpr(2);
+    x.dims = {SymExpr(k), m};
+    x.strides = {lhs.stride * SymExpr(2)};
+    x.box = {64, boxRows(t)};
+    x.swizzle = 128;
+    of.lhs = add(x);
+    for (const LowBitWeight &w : weights) {
+      artifact::TensorMap map;
+      map.argument = w.codes.getArgNumber();
+      map.type = artifact::DType::U32;
+      map.dims = {SymExpr(int64_t(kUnitBytes / 4)), SymExpr(w.units()),
+                  SymExpr(w.strips())};
+      map.strides = {SymExpr(kUnitBytes), SymExpr(kUnitBytes * w.units())};
+      map.box = {unsigned(kUnitBytes / 4),
+                 unsigned(t.depth() / w.unitColumns()), productRows(t) / 16};
+      of.codes.push_back(add(map));
+      if (scaled)
+        of.scales.push_back(strips(w.scales, w, t));
+      if (w.zeros)
+        of.zeros.push_back(strips(w.zeros, w, t));
+    }
+    tiles.push_back(std::move(of));
+  }
+  return {std::move(maps), std::move(tiles)};
+}
+
+std::vector<artifact::TensorMap> LowBitMatmul::maps() const {
+  return allMaps().first;
+}
+LowBitMatmul::TileMaps LowBitMatmul::mapsOf(unsigned tile) const {
+  return allMaps().second[tile];
+}
+
+//===----------------------------------------------------------------------===//
+// What the template takes
+//===----------------------------------------------------------------------===//
+
+static bool takesOp(Operation &op) {
+  if (isa<MatmulOp, YieldOp>(op))
+    return true;
+  auto fusable = dyn_cast<FusableOpInterface>(op);
+  return fusable && llvm::is_contained({OpClass::Constant, OpClass::Elementwise,
+                                        OpClass::View},
+                                       fusable.getOpClass());
+}
+
+static bool areAlike(const LowBitWeight &a, const LowBitWeight &b) {
+  return a.code() == b.code() && a.scale() == b.scale() &&
+         a.zero() == b.zero() && a.group == b.group &&
+         a.oneScale == b.oneScale && a.implicitZero == b.implicitZero;
+}
+
+/// Groups that a stage and a turn divide evenly.
+static bool takesGroup(const LowBitWeight &w) {
+  return w.group == w.k || w.group == 16 || w.group == 32 || w.group == 64 ||
+         w.group % kLowBitTurn == 0;
+}
+
+static LowBitProblem problemOf(const LowBitMatmul &mm) {
+  const LowBitWeight &w = mm.weights[0];
+  LowBitProblem p;
+  p.products = mm.products();
+  p.n = mm.n * p.products;
+  p.k = mm.k;
+  p.bits = w.bits;
+  if (mm.scaled)
+    p.bits += 8.0 * stripBytes(w.scale()) / double(w.group);
+  if (w.zeros)
+    p.bits += 8.0 * stripBytes(w.zero()) / double(w.group);
+  if (isa<FloatType>(w.code()))
+    p.decode = w.bits == 4 ? 1.5 : 1.2;
+  else if (w.zeros || !mm.element.isBF16())
+    p.decode = 1.25;
+  return p;
+}
+
+std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
+                                                     std::string &reason) {
+  auto refuse = [&](const char *why) {
+    if (reason.empty())
+      reason = why;
+    return std::nullopt;
+  };
+  auto shape = getProductShape(kernel);
+  if (!shape || !shape->flat)
+    return refuse("no product of matrices, or its results lie over another "
+                  "space");
+  for (Operation &op : *kernel.getBlock())
+    if (!takesOp(op))
+      return refuse("an op of the epilogue is not elementwise");
+  for (Value result : kernel.getYield().getValues())
+    if (!getStridedOutput(result, shape->space))
+      return refuse("a result does not lie over the product");
+  LowBitMatmul mm;
+  mm.space = shape->space;
+  mm.m = shape->m;
+  auto n = shape->n.asConstant();
+  for (MatmulOp product : shape->products) {
+    auto weight = getLowBitWeight(kernel, product, reason);
+    if (!weight)
+      return std::nullopt;
+    if (!mm.weights.empty() && !areAlike(mm.weights[0], *weight))
+      return refuse("weights of a gated product differ in form");
+    mm.weights.push_back(*weight);
+  }
+  const LowBitWeight &first = mm.weights[0];
+  if (!n || *n != first.n)
+    return refuse("a weight is used in part");
+  mm.n = first.n;
+  mm.k = first.k;
+  if (!takesGroup(first))
+    return refuse("columns that share a scale are not a power of two of them");
+  if (first.zeros && first.oneScale)
+    return refuse("one zero point for all");
+  MatmulOp product = first.product;
+  mm.element = elementType(product.getLhs());
+  if ((!mm.element.isBF16() && !mm.element.isF16()) ||
+      elementType(product.getRhs()) != mm.element)
+    return refuse("operands are not 16-bit floats of one type");
+  auto lhs =
+      getMatmulOperand(product.getLhs(), mm.m, mm.k, product.getTransposeLhs(),
+                       /*flat=*/true, mm.space.size(), reason);
+  if (!lhs)
+    return std::nullopt;
+  if (lhs->major != Major::K)
+    return refuse("lhs is not contiguous along k");
+  mm.lhs = *lhs;
+  mm.scaled = !first.oneScale && first.group < first.k;
+  auto [minRows, maxRows] =
+      getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
+  mm.mostRows = maxRows;
+  auto forced =
+      kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("low_bit_tile");
+  if (forced && forced.size() == 4) {
+    LowBitTile t{unsigned(forced[0]), unsigned(forced[1]), unsigned(forced[2]),
+                 unsigned(forced[3])};
+    mm.plan.tiles = {t};
+    mm.plan.entries = {{1, 0}};
+  } else {
+    mm.plan = planLowBit(problemOf(mm), minRows, maxRows);
+  }
+  return mm;
+}
