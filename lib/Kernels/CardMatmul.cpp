@@ -111,6 +111,10 @@ static std::optional<CardLaunch> lowBit(KernelOp kernel) {
   launch.stages.back().sharedBytes = mm->sharedBytes();
   launch.stages.back().cluster = mm->cluster();
   launch.stages.back().maps = mm->maps();
+  launch.workspaceBytes = SymExpr(mm->workspaceBytes());
+  launch.counterBytes = mm->counterBytes();
+  if (mm->plan.resident > 1)
+    launch.residentBlocks = mm->plan.resident;
   launch.spillAllowance = 64;
   return launch;
 }

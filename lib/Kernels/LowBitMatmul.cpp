@@ -12,6 +12,8 @@ using namespace fusion::kernels;
 
 /// What a block may have.
 static constexpr unsigned kSharedBytes = 232448;
+/// What each of two has: 1 KiB of every block is the system's.
+static constexpr unsigned kHalfBytes = 233472 / 2 - 1024;
 static constexpr unsigned kBarrierBytes = 256, kMostStages = 16;
 
 static unsigned alignTo(unsigned bytes, unsigned to) {
@@ -78,7 +80,8 @@ unsigned LowBitMatmul::sumsBytes(const LowBitTile &t) const {
 }
 
 unsigned LowBitMatmul::stages(const LowBitTile &t) const {
-  unsigned room = kSharedBytes - kBarrierBytes - sumsBytes(t);
+  unsigned most = plan.resident == 2 ? kHalfBytes : kSharedBytes;
+  unsigned room = most - kBarrierBytes - sumsBytes(t);
   return std::min(room / stageBytes(t), kMostStages);
 }
 
@@ -98,7 +101,8 @@ unsigned LowBitMatmul::sharedBytes() const {
 //===----------------------------------------------------------------------===//
 
 int64_t LowBitMatmul::gridBlocks() const {
-  int64_t most = kCardMultiprocessors / cluster() * cluster();
+  int64_t most =
+      int64_t(kCardMultiprocessors) * plan.resident / cluster() * cluster();
   int64_t items = 0;
   for (const LowBitTile &t : plan.tiles) {
     int64_t columnTiles =
@@ -109,6 +113,26 @@ int64_t LowBitMatmul::gridBlocks() const {
     items = std::max(items, rowTiles(t) * columnTiles * t.cluster);
   }
   return std::clamp<int64_t>(items, 1, most);
+}
+
+bool LowBitMatmul::streams(const LowBitTile &t) const {
+  int64_t columnTiles = llvm::divideCeil(
+      std::min<int64_t>(std::max<int64_t>(mostRows, 1), 1 << 20),
+      int64_t(t.columns));
+  return !t.divides() && t.columns >= 128 &&
+         rowTiles(t) * columnTiles > kCardMultiprocessors;
+}
+
+int64_t LowBitMatmul::workspaceBytes() const {
+  int64_t bytes = 0;
+  for (const LowBitTile &t : plan.tiles)
+    if (streams(t))
+      bytes = std::max(bytes, gridBlocks() * int64_t(t.rows()) * t.columns * 4);
+  return bytes;
+}
+
+unsigned LowBitMatmul::counterBytes() const {
+  return workspaceBytes() ? unsigned(gridBlocks()) * kLowBitConsumers * 4 : 0;
 }
 
 static artifact::DType elementsOf(unsigned bytes) {
@@ -282,11 +306,12 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
   mm.mostRows = maxRows;
   auto forced =
       kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("low_bit_tile");
-  if (forced && forced.size() == 4) {
+  if (forced && forced.size() == 5) {
     LowBitTile t{unsigned(forced[0]), unsigned(forced[1]), unsigned(forced[2]),
                  unsigned(forced[3])};
     mm.plan.tiles = {t};
     mm.plan.entries = {{1, 0}};
+    mm.plan.resident = unsigned(forced[4]);
   } else {
     mm.plan = planLowBit(problemOf(mm), minRows, maxRows);
   }

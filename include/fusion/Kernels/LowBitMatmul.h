@@ -23,6 +23,8 @@ namespace fusion::kernels {
 
 constexpr unsigned kLowBitConsumers = 2;
 constexpr unsigned kLowBitThreads = 128 * (1 + kLowBitConsumers);
+/// What the sums of a streamed tile cost, in turns of the main loop.
+constexpr int64_t kStreamTurns = 4;
 /// Columns of K of one turn of the main loop: an even number of batches.
 constexpr unsigned kLowBitTurn = 128;
 
@@ -62,6 +64,9 @@ struct LowBitPlanEntry {
 struct LowBitPlan {
   llvm::SmallVector<LowBitTile, 4> tiles;
   std::vector<LowBitPlanEntry> entries;
+  /// Blocks that a multiprocessor has registers and shared memory for. With
+  /// two, blocks of the next kernel fetch weights while this one ends.
+  unsigned resident = 1;
 };
 LowBitPlan planLowBit(const LowBitProblem &problem, int64_t minRows,
                       int64_t maxRows);
@@ -115,6 +120,11 @@ struct LowBitMatmul {
   unsigned barrierOffset(const LowBitTile &t) const;
   unsigned sharedBytes() const;
   int64_t gridBlocks() const;
+  /// Whether the last tiles may be dealt to blocks turn by turn: wide tiles of
+  /// more rows than one wave has.
+  bool streams(const LowBitTile &t) const;
+  int64_t workspaceBytes() const;
+  unsigned counterBytes() const;
 
   /// Tensor maps, each once; where those of a tile are.
   struct TileMaps {

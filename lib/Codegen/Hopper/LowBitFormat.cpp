@@ -244,12 +244,16 @@ void LowBitFormat::setZeros(Group &group, Val zeros) {
       offset = bf16() ? mul(byte, pairConstant(-std::ldexp(1.0, 127)))
                       : byte | int64_t(int32_t(0xe400e400));
     } else {
+      // The part that leaves q - z exact, and the rest.
       Val z = toF32(k, zeros, weight.zero(), row);
       z = z + k.f32(double(weight.implicitZero));
-      Val minus = bf16() ? z * k.f32(-1.0 / 64) : k.f32(-1024) - z;
-      Split s = split(minus, /*low=*/true);
-      offset = s.high;
-      group.offsetLow[row] = s.low;
+      double steps = bf16() && weight.bits == 4 ? 16 : 1;
+      Val high = purePtx(k, {z.type()}, "cvt.rni.f32.f32 $0, $1;", "=f,f",
+                         {z * k.f32(steps)})[0] *
+                 k.f32(1 / steps);
+      double unit = bf16() ? 1.0 / 64 : 1;
+      offset = duplicate(bf16() ? high * k.f32(-unit) : k.f32(-1024) - high);
+      group.offsetLow[row] = (high - z) * k.f32(unit);
     }
     if (odd)
       group.oddOffset[row] = fma(offset, pairConstant(1), pairConstant(960));
@@ -275,8 +279,12 @@ LowBitFormat::Group LowBitFormat::group(Val scales, Val zeros) {
   }
   if (isInteger())
     setZeros(g, zeros);
-  if (!scaled)
+  if (!scaled) {
+    for (Val &low : g.offsetLow)
+      if (low)
+        low = duplicate(low);
     return g;
+  }
   // fp16 has no room for a unit in the scale, but for E4M3 scales.
   int exponent = isInteger()                 ? 0
                  : bf16() || headroom() != 0 ? unit() - headroom()
@@ -285,6 +293,9 @@ LowBitFormat::Group LowBitFormat::group(Val scales, Val zeros) {
     Split s = scalePair(scales, row, exponent);
     g.factor[row] = s.high;
     g.factorLow[row] = s.low;
+    if (g.offsetLow[row])
+      g.offsetLow[row] =
+          duplicate(g.offsetLow[row] * toF32(k, scales, weight.scale(), row));
   }
   return g;
 }
@@ -307,15 +318,21 @@ KernelBuilder::Vals LowBitFormat::fragment(ArrayRef<Val> words,
       double step =
           bf16() ? std::ldexp(1.0, odd ? 123 : 127) : (odd ? 1.0 / 16 : 1.0);
       x = fma(x, pairConstant(step), offset);
-      if (g.offsetLow[row])
-        x = fma(g.offsetLow[row], pairConstant(1), x);
     } else if (!scaled || (!bf16() && headroom() == 0)) {
       if (unit())
         x = mul(x, pairPower(unit()));
     }
-    if (scaled)
-      x = g.factorLow[row] ? fma(x, g.factor[row], mul(x, g.factorLow[row]))
-                           : mul(x, g.factor[row]);
+    Val low = g.offsetLow[row];
+    if (!scaled) {
+      if (low)
+        x = fma(low, pairConstant(1), x);
+    } else if (bool(g.factorLow[row]) || bool(low)) {
+      if (g.factorLow[row])
+        low = low ? fma(x, g.factorLow[row], low) : mul(x, g.factorLow[row]);
+      x = fma(x, g.factor[row], low);
+    } else {
+      x = mul(x, g.factor[row]);
+    }
     registers.push_back(x);
   }
   return registers;

@@ -52,7 +52,8 @@ public:
   struct Group {
     Val factor[2], oddFactor[2]; ///< pairs; of even and odd registers' slots
     Val factorLow[2];            ///< what rounding to pairs left, or null
-    Val offset[2], oddOffset[2], offsetLow[2];
+    Val offset[2], oddOffset[2];
+    Val offsetLow[2]; ///< added to the scaled value, or null
   };
   Group group(Val scales, Val zeros);
   /// The four registers of a step.

@@ -22,6 +22,7 @@
 #include "Warpgroup.h"
 #include "Wgmma.h"
 
+#include "fusion/Artifact/HostABI.h"
 #include "fusion/Kernels/LowBitMatmul.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -39,6 +40,7 @@ namespace {
 struct Item {
   Val row0, column0;      ///< of the weight, of lhs
   Val firstTurn, endTurn; ///< along K
+  Val streamEnd;          ///< of the tile, in turns of the streamed tiles
 };
 
 class LowBitTemplate {
@@ -52,10 +54,20 @@ private:
   void start();
   void chooseTile();
   void eachTile(llvm::function_ref<void()> body);
-  Val countItems();
-  Item itemAt(Val number);
-  Val firstItem();
-  Val itemStep();
+  /// How the tiles are dealt to blocks: `waves` whole ones to each (or what
+  /// there is); the turns of those that are left evenly, in one stream.
+  struct Deal {
+    Val tiles, columnTiles; ///< all; across lhs
+    Val worker, workers;    ///< this block or cluster, all of them
+    Val waves;              ///< whole tiles of this worker
+    Val first;              ///< first streamed tile
+    Val turns;              ///< of all streamed tiles
+    Val begin, end;         ///< this worker's
+    Val items;              ///< pieces of work
+  };
+  Deal deal();
+  bool canStream() const { return mm.streams(tile); }
+  Item itemAt(const Deal &d, Val number);
 
   // The ring. A turn takes one or two stages.
   unsigned turnStages() const { return kLowBitTurn / tile.depth(); }
@@ -74,7 +86,7 @@ private:
   void produce();
   void loadWeights(const Item &item, Val depth, Val stage);
   void loadLhs(const Item &item, Val depth, Val stage);
-  std::pair<Val, Place> loadAhead();
+  std::pair<Val, Place> loadAhead(const Deal &d);
 
   // The consumers.
   void consume(Val consumer);
@@ -83,14 +95,17 @@ private:
   struct Turn {
     llvm::SmallVector<Val, 2> stages; ///< one, or one a half
     llvm::SmallVector<KernelBuilder::Vals, 4> words;
+    /// Of each block, the group at hand and its number in the turn.
+    llvm::SmallVector<LowBitFormat::Group, 2> factors;
+    llvm::SmallVector<int64_t, 2> current;
   };
   Val codesAt(Val stage, unsigned block, Val consumer);
   LowBitFormat::Group groupAt(Val stage, unsigned block, Val consumer,
                               unsigned index);
   void loadWords(Turn &turn, Val consumer);
-  KernelBuilder::Vals decode(const Turn &turn, unsigned half, unsigned block,
+  KernelBuilder::Vals decode(Turn &turn, unsigned half, unsigned block,
                              Val consumer);
-  void batch(const Turn &turn, unsigned half, unsigned block, Val consumer,
+  void batch(Turn &turn, unsigned half, unsigned block, Val consumer,
              KernelBuilder::Vals &sums);
   void release(Val stage, Val condition);
   Sums multiply(const Item &item, Val consumer, Place &place);
@@ -107,6 +122,14 @@ private:
   void storeDivided(Epilogue &epilogue, const Item &item, Val consumer,
                     const Sums &sums);
   Val scaleSums(const LowBitWeight &weight, Val sum, Val n);
+
+  // Tiles that several blocks have parts of.
+  Val partAt(Val worker, Val consumer);
+  Val flagAt(Val worker, Val consumer);
+  void publish(const Deal &d, Val consumer, const Sums &sums);
+  void awaitFlag(Val flag);
+  Sums addOthers(const Deal &d, const Item &item, Val consumer,
+                 const Sums &sums);
 
   KernelFunction &f;
   KernelBuilder &k;
@@ -165,33 +188,43 @@ void LowBitTemplate::eachTile(llvm::function_ref<void()> body) {
   }
 }
 
-Val LowBitTemplate::countItems() {
-  Val columnTiles = (rows + int64_t(tile.columns - 1)) / int64_t(tile.columns);
-  return columnTiles * mm.rowTiles(tile);
-}
-
-Val LowBitTemplate::firstItem() {
-  return tile.cluster > 1 ? k.block() / int64_t(tile.cluster) : k.block();
-}
-Val LowBitTemplate::itemStep() {
-  return tile.cluster > 1 ? k.blocks() / int64_t(tile.cluster) : k.blocks();
+LowBitTemplate::Deal LowBitTemplate::deal() {
+  Deal d;
+  d.columnTiles = (rows + int64_t(tile.columns - 1)) / int64_t(tile.columns);
+  d.tiles = d.columnTiles * mm.rowTiles(tile);
+  d.worker = k.block();
+  d.workers = k.blocks();
+  if (tile.cluster > 1) {
+    d.worker = d.worker / int64_t(tile.cluster);
+    d.workers = d.workers / int64_t(tile.cluster);
+  }
+  // What is left of the tiles for this worker, when none is streamed.
+  d.waves = (d.tiles - d.worker + d.workers - 1) / d.workers;
+  d.items = d.waves;
+  if (!canStream())
+    return d;
+  int64_t turns = mm.turns();
+  Val whole = d.tiles / d.workers;
+  Val rest = d.tiles - whole * d.workers;
+  // Blocks that would have nothing to do, times what a tile takes, against
+  // what sums across blocks cost.
+  Val pays = d.workers * kStreamTurns < (d.workers - rest) * turns;
+  Val streams = !(whole == 0) && !(rest == 0) && pays;
+  Val before = (whole - 1) * d.workers;
+  d.first = k.select(streams, before, d.tiles);
+  d.turns = (d.tiles - d.first) * turns;
+  d.begin = d.turns * d.worker / d.workers;
+  d.end = d.turns * (d.worker + 1) / d.workers;
+  Val pieces = (d.end - 1) / turns - d.begin / turns + 1;
+  d.waves = k.select(streams, whole - 1, d.waves);
+  d.items = k.select(streams, d.waves + pieces, d.waves);
+  return d;
 }
 
 /// Tiles of lhs in bands; within a band, all of them before the next rows of
 /// the weight, which are then read from memory once.
-Item LowBitTemplate::itemAt(Val number) {
-  Val columnTiles = (rows + int64_t(tile.columns - 1)) / int64_t(tile.columns);
-  int64_t down = mm.rowTiles(tile);
-  constexpr int64_t kBand = 16;
-  Val band = number / (down * kBand);
-  Val inBand = number - band * (down * kBand);
-  Val firstColumn = band * kBand;
-  Val across = k.min(columnTiles - firstColumn, k.i32(kBand));
-  Val row = inBand / across;
-  Val column = firstColumn + (inBand - row * across);
+Item LowBitTemplate::itemAt(const Deal &d, Val number) {
   Item item;
-  item.row0 = row * int64_t(mm.productRows(tile));
-  item.column0 = column * int64_t(tile.columns);
   item.firstTurn = k.i32(0);
   item.endTurn = k.i32(mm.turns());
   if (tile.cluster > 1) {
@@ -199,6 +232,28 @@ Item LowBitTemplate::itemAt(Val number) {
     item.firstTurn = rank * mm.turns() / int64_t(tile.cluster);
     item.endTurn = (rank + 1) * mm.turns() / int64_t(tile.cluster);
   }
+  Val at = d.worker + number * d.workers;
+  if (canStream()) {
+    int64_t turns = mm.turns();
+    Val whole = number < d.waves;
+    Val inStream = d.begin / turns + (number - d.waves);
+    item.streamEnd = (inStream + 1) * turns;
+    Val from = d.begin - inStream * turns, to = d.end - inStream * turns;
+    at = k.select(whole, at, d.first + inStream);
+    Val zero = k.i32(0), all = k.i32(turns);
+    item.firstTurn = k.select(whole || (from < 0), zero, from);
+    item.endTurn = k.select(whole, all, k.min(to, all));
+  }
+  int64_t down = mm.rowTiles(tile);
+  constexpr int64_t kBand = 16;
+  Val band = at / (down * kBand);
+  Val inBand = at - band * (down * kBand);
+  Val firstColumn = band * kBand;
+  Val across = k.min(d.columnTiles - firstColumn, k.i32(kBand));
+  Val row = inBand / across;
+  Val column = firstColumn + (inBand - row * across);
+  item.row0 = row * int64_t(mm.productRows(tile));
+  item.column0 = column * int64_t(tile.columns);
   return item;
 }
 
@@ -259,13 +314,12 @@ void LowBitTemplate::loadLhs(const Item &item, Val depth, Val stage) {
 
 /// Fills the first stages with weights before the previous kernel has ended,
 /// then with lhs. Returns how many, and where the ring goes on.
-std::pair<Val, Place> LowBitTemplate::loadAhead() {
-  Item item = itemAt(firstItem());
+std::pair<Val, Place> LowBitTemplate::loadAhead(const Deal &d) {
+  Item item = itemAt(d, k.i32(0));
   int64_t count = mm.stages(tile);
   Val stages = (item.endTurn - item.firstTurn) * int64_t(turnStages());
   Val first = item.firstTurn * int64_t(kLowBitTurn);
-  Val ahead = k.select(firstItem() < countItems(), k.min(k.i32(count), stages),
-                       k.i32(0));
+  Val ahead = k.select(d.items == 0, k.i32(0), k.min(k.i32(count), stages));
   auto depthOf = [&](Val i) { return first + i * int64_t(tile.depth()); };
   k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
     IndexBuilder::Scope scope(ix);
@@ -282,17 +336,18 @@ std::pair<Val, Place> LowBitTemplate::loadAhead() {
 
 void LowBitTemplate::produce() {
   Place first{k.i32(0), k.i32(0)};
+  Deal d = deal();
   Val ahead;
   if (weightsFirst)
-    std::tie(ahead, first) = loadAhead();
-  k.loop(firstItem(), countItems(), itemStep(), first.values(),
+    std::tie(ahead, first) = loadAhead(d);
+  k.loop(k.i32(0), d.items, k.i32(1), first.values(),
          [&](Val number, ArrayRef<Val> outer) {
            IndexBuilder::Scope scope(ix);
-           Item item = itemAt(number);
+           Item item = itemAt(d, number);
            Val begin = item.firstTurn * int64_t(turnStages());
            Val end = item.endTurn * int64_t(turnStages());
            if (ahead)
-             begin = k.select(number == firstItem(), begin + ahead, begin);
+             begin = k.select(number == 0, begin + ahead, begin);
            return k.loop(begin, end, k.i32(1), outer,
                          [&](Val at, ArrayRef<Val> carried) {
                            IndexBuilder::Scope inner(ix);
@@ -378,7 +433,7 @@ void LowBitTemplate::loadWords(Turn &turn, Val consumer) {
 }
 
 /// The fragments of four steps: 16 registers.
-KernelBuilder::Vals LowBitTemplate::decode(const Turn &turn, unsigned half,
+KernelBuilder::Vals LowBitTemplate::decode(Turn &turn, unsigned half,
                                            unsigned block, Val consumer) {
   bool twoStages = turn.stages.size() == 2;
   Val stage = turn.stages[twoStages ? half : 0];
@@ -386,16 +441,18 @@ KernelBuilder::Vals LowBitTemplate::decode(const Turn &turn, unsigned half,
   ArrayRef<Val> words = turn.words[half * tile.blocks + block];
   int64_t group = mm.weights[0].group;
   KernelBuilder::Vals registers;
-  LowBitFormat::Group factors;
-  int64_t current = -1;
   for (unsigned step = 0; step < 4; ++step) {
-    int64_t column = (twoStages ? 0 : half * 64) + step * kWgmmaDepth;
-    int64_t index = column / std::min<int64_t>(group, kLowBitTurn);
-    if (index != current)
-      factors = groupAt(stage, block, consumer, unsigned(index));
-    current = index;
-    registers.append(format.fragment(
-        words.slice(step * format.words(), format.words()), factors));
+    int64_t column = half * 64 + step * kWgmmaDepth;
+    int64_t number = column / std::min<int64_t>(group, kLowBitTurn);
+    if (number != turn.current[block]) {
+      int64_t before = twoStages ? half * 64 / group : 0;
+      turn.factors[block] =
+          groupAt(stage, block, consumer, unsigned(number - before));
+      turn.current[block] = number;
+    }
+    registers.append(
+        format.fragment(words.slice(step * format.words(), format.words()),
+                        turn.factors[block]));
   }
   return registers;
 }
@@ -411,7 +468,7 @@ void LowBitTemplate::release(Val stage, Val condition) {
       "r,r", {sharedAddress(k, empty(stage).address()), flag});
 }
 
-void LowBitTemplate::batch(const Turn &turn, unsigned half, unsigned block,
+void LowBitTemplate::batch(Turn &turn, unsigned half, unsigned block,
                            Val consumer, KernelBuilder::Vals &sums) {
   bool twoStages = turn.stages.size() == 2;
   KernelBuilder::Vals a = decode(turn, half, block, consumer);
@@ -452,6 +509,8 @@ LowBitTemplate::Sums LowBitTemplate::multiply(const Item &item, Val consumer,
         Val previous = carried[2];
         KernelBuilder::Vals sums(carried.drop_front(3));
         Turn turn;
+        turn.factors.resize(tile.blocks);
+        turn.current.assign(tile.blocks, -1);
         // All waits come before the first product: a loop between products
         // would make ptxas wait for each of them.
         Place other = advance(here, 1);
@@ -656,18 +715,118 @@ void LowBitTemplate::storeDivided(Epilogue &epilogue, const Item &item,
     meet(k, k.i32(3), kThreads);
 }
 
+//===----------------------------------------------------------------------===//
+// Parts of a tile
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kVectorBytes = kWarpgroup * 16;
+
+/// A worker leaves at most one part, of the first tile in its stream.
+Val LowBitTemplate::partAt(Val worker, Val consumer) {
+  Val slot = worker * int64_t(kLowBitConsumers) + consumer;
+  int64_t bytes = int64_t(tile.blocks) * tile.columns / 2 * kWarpgroup * 4;
+  return k.at(k.at(f.workspace, k.toI64(slot) * bytes),
+              k.toI64(threadInGroup(k) << 4));
+}
+
+Val LowBitTemplate::flagAt(Val worker, Val consumer) {
+  Val slot = worker * int64_t(kLowBitConsumers) + consumer;
+  return k.at(f.counters, k.toI64(slot << 2));
+}
+
+void LowBitTemplate::publish(const Deal &d, Val consumer, const Sums &sums) {
+  Val to = partAt(d.worker, consumer);
+  unsigned number = 0;
+  for (const auto &block : sums)
+    for (unsigned i = 0; i < block.size(); i += 4)
+      k.store(k.vector(ArrayRef(block).slice(i, 4)),
+              k.at(to, int64_t(number++) * kVectorBytes), k.i32(0),
+              {16, false});
+  fenceDevice(k);
+  meet(k, consumer + 1, kWarpgroup);
+  k.when(threadInGroup(k) == 0, [&] {
+    ptx(k, {}, "st.release.gpu.global.u32 [$0], $1;", "l,r",
+        {flagAt(d.worker, consumer), k.i32(1)});
+  });
+}
+
+/// A flag that stays down for seconds stops the wait, and is reported.
+void LowBitTemplate::awaitFlag(Val flag) {
+  constexpr int64_t kPatience = 1 << 24;
+  auto read = [&] {
+    return ptx(k, {k.builder().getI32Type()},
+               "ld.acquire.gpu.global.u32 $0, [$1];", "=r,l", {flag})[0];
+  };
+  KernelBuilder::Vals found = whileLoop(
+      k, {read(), k.i32(0)},
+      [&](ArrayRef<Val> v) { return v[0] == 0 && v[1] < k.i32(kPatience); },
+      [&](ArrayRef<Val> v) { return KernelBuilder::Vals{read(), v[1] + 1}; });
+  k.when(found[0] == 0, [&] {
+    k.store(k.i32(kHostStalled), f.target->status, k.i64(0), {4, false});
+  });
+}
+
+/// The sums of a tile's first part, and those of all later parts in order.
+LowBitTemplate::Sums LowBitTemplate::addOthers(const Deal &d, const Item &item,
+                                               Val consumer, const Sums &sums) {
+  KernelBuilder::Vals flat;
+  for (const auto &block : sums)
+    flat.append(block.begin(), block.end());
+  Type vector = VectorType::get({4}, k.builder().getF32Type());
+  Val partial = item.endTurn < k.i32(mm.turns());
+  // Workers whose turns begin before the tile's end.
+  Val end = (item.streamEnd * d.workers + d.turns - 1) /
+            k.select(partial, d.turns, k.i32(1));
+  end = k.select(partial, end, k.i32(0));
+  KernelBuilder::Vals all = k.loop(
+      d.worker + 1, end, k.i32(1), flat, [&](Val other, ArrayRef<Val> carried) {
+        Val flag = flagAt(other, consumer);
+        k.when(threadInGroup(k) == 0, [&] { awaitFlag(flag); });
+        meet(k, consumer + 1, kWarpgroup);
+        Val from = partAt(other, consumer);
+        KernelBuilder::Vals next;
+        for (unsigned i = 0; i < carried.size(); i += 4) {
+          Val part = k.load(k.at(from, int64_t(i) / 4 * kVectorBytes), k.i32(0),
+                            vector, {16, false});
+          for (unsigned lane = 0; lane < 4; ++lane)
+            next.push_back(carried[i + lane] + k.extract(part, lane));
+        }
+        meet(k, consumer + 1, kWarpgroup);
+        // Ready for the next launch.
+        k.when(threadInGroup(k) == 0,
+               [&] { k.store(k.i32(0), flag, k.i32(0), {4, false}); });
+        return next;
+      });
+  Sums result;
+  unsigned per = tile.columns / 2;
+  for (unsigned block = 0; block < tile.blocks; ++block) {
+    ArrayRef<Val> mine = ArrayRef<Val>(all).slice(block * per, per);
+    result.emplace_back(mine.begin(), mine.end());
+  }
+  return result;
+}
+
 void LowBitTemplate::consume(Val consumer) {
   f.group().setWidth(width);
   Epilogue epilogue(f, mm.space);
   Place start{k.i32(0), k.i32(0)};
-  k.loop(firstItem(), countItems(), itemStep(), start.values(),
+  Deal d = deal();
+  k.loop(k.i32(0), d.items, k.i32(1), start.values(),
          [&](Val number, ArrayRef<Val> carried) {
            IndexBuilder::Scope scope(ix);
-           Item item = itemAt(number);
+           Item item = itemAt(d, number);
            Place place{carried[0], carried[1]};
            Sums sums = multiply(item, consumer, place);
            if (tile.divides())
              storeDivided(epilogue, item, consumer, sums);
+           else if (canStream())
+             k.whenElse(
+                 !(item.firstTurn == 0), [&] { publish(d, consumer, sums); },
+                 [&] {
+                   IndexBuilder::Scope owner(ix);
+                   storeChunks(epilogue, item, consumer,
+                               addOthers(d, item, consumer, sums));
+                 });
            else
              storeChunks(epilogue, item, consumer, sums);
            return KernelBuilder::Vals{place.stage, place.phase};
@@ -712,8 +871,11 @@ void LowBitTemplate::build() {
       });
   chooseTile();
   start();
+  RoleRegisters registers;
+  if (mm.plan.resident == 2)
+    registers = {32, 104};
   splitRoles(
-      k, RoleRegisters(), [&] { eachTile([&] { produce(); }); },
+      k, registers, [&] { eachTile([&] { produce(); }); },
       [&](Val consumer) {
         if (weightsFirst)
           k.waitForPrevious();
