@@ -100,9 +100,10 @@ static std::optional<CardLaunch> wgmma(KernelOp kernel) {
 }
 
 /// Packed weights, decoded on their way to the tensor cores.
-static std::optional<CardLaunch> lowBit(KernelOp kernel) {
+static std::optional<CardLaunch> lowBit(KernelOp kernel,
+                                        unsigned mostResident) {
   std::string reason;
-  auto mm = getLowBitMatmul(kernel, reason);
+  auto mm = getLowBitMatmul(kernel, mostResident, reason);
   if (!mm)
     return std::nullopt;
   CardLaunch launch;
@@ -113,16 +114,18 @@ static std::optional<CardLaunch> lowBit(KernelOp kernel) {
   launch.stages.back().maps = mm->maps();
   launch.workspaceBytes = SymExpr(mm->workspaceBytes());
   launch.counterBytes = mm->counterBytes();
-  if (mm->plan.resident > 1)
-    launch.residentBlocks = mm->plan.resident;
+  if (mm->resident() > 1)
+    launch.residentBlocks = mm->resident();
   launch.spillAllowance = 64;
   return launch;
 }
 
 void kernels::addMatmuls(KernelOp kernel, std::vector<CardLaunch> &launches) {
   addSkinny(kernel, launches);
-  if (auto launch = lowBit(kernel))
-    launches.push_back(std::move(*launch));
+  for (unsigned resident : {2u, 1u})
+    if (auto launch = lowBit(kernel, resident);
+        launch && (resident == 1 || launch->residentBlocks > 1))
+      launches.push_back(std::move(*launch));
   if (auto launch = wgmma(kernel))
     launches.push_back(std::move(*launch));
   auto shape = getProductShape(kernel);

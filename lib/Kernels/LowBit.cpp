@@ -278,7 +278,12 @@ std::optional<LowBitWeight> kernels::describeLowBitWeight(MatmulOp product,
                                                           std::string &reason) {
   LowBitWeight weight;
   weight.product = product;
-  weight.dequantize = product.getRhs().getDefiningOp<DequantizeOp>();
+  // A dequantize in fp32 and a cast of it: the cast is the product's rounding.
+  Value rhs = product.getRhs();
+  if (auto cast = rhs.getDefiningOp<CastOp>();
+      cast && isa<FloatType>(elementType(cast.getInput())))
+    rhs = cast.getInput();
+  weight.dequantize = rhs.getDefiningOp<DequantizeOp>();
   auto refuse = [&](const char *why) {
     reason = why;
     return std::nullopt;

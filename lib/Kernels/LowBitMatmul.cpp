@@ -80,7 +80,7 @@ unsigned LowBitMatmul::sumsBytes(const LowBitTile &t) const {
 }
 
 unsigned LowBitMatmul::stages(const LowBitTile &t) const {
-  unsigned most = plan.resident == 2 ? kHalfBytes : kSharedBytes;
+  unsigned most = t.resident == 2 ? kHalfBytes : kSharedBytes;
   unsigned room = most - kBarrierBytes - sumsBytes(t);
   return std::min(room / stageBytes(t), kMostStages);
 }
@@ -102,7 +102,7 @@ unsigned LowBitMatmul::sharedBytes() const {
 
 int64_t LowBitMatmul::gridBlocks() const {
   int64_t most =
-      int64_t(kCardMultiprocessors) * plan.resident / cluster() * cluster();
+      int64_t(kCardMultiprocessors) * resident() / cluster() * cluster();
   int64_t items = 0;
   for (const LowBitTile &t : plan.tiles) {
     int64_t columnTiles =
@@ -250,6 +250,7 @@ static LowBitProblem problemOf(const LowBitMatmul &mm) {
 }
 
 std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
+                                                     unsigned mostResident,
                                                      std::string &reason) {
   auto refuse = [&](const char *why) {
     if (reason.empty())
@@ -311,9 +312,8 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
                  unsigned(forced[3])};
     mm.plan.tiles = {t};
     mm.plan.entries = {{1, 0}};
-    mm.plan.resident = unsigned(forced[4]);
   } else {
-    mm.plan = planLowBit(problemOf(mm), minRows, maxRows);
+    mm.plan = planLowBit(problemOf(mm), minRows, maxRows, mostResident);
   }
   return mm;
 }

@@ -4,8 +4,9 @@
 // product of 64 rows, 16 k and up to 256 columns with A in registers takes
 // 13 (8 and 16 columns), 16 (32), then half its columns; the decode of 256 rows
 // by 128 columns of symmetric int4 takes 850. Of the lesser of both, about a
-// third is not hidden. What a launch costs beside its turns is 3 us, a
-// cluster's sums about 2 us.
+// third is not hidden, a quarter with two blocks. What a launch costs beside
+// its turns is 3 us, a cluster's sums about 1.5 us. Clusters of four do not
+// fill the card.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,133 +28,163 @@ double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
   int64_t columnTiles = llvm::divideCeil(rows, int64_t(t.columns));
   int64_t turns = llvm::divideCeil(problem.k, int64_t(kLowBitTurn));
   int64_t blocks = rowTiles * columnTiles * t.cluster;
-  int64_t waves = llvm::divideCeil(blocks, int64_t(kCardMultiprocessors));
+  int64_t places = int64_t(kCardMultiprocessors) * t.resident;
+  double waves = double(llvm::divideCeil(blocks, places));
+  // Wide tiles of more than a wave are streamed, for what that costs.
+  double sharedWaves = double(blocks) / double(places);
+  if (t.columns >= 128 && !t.divides() && sharedWaves > 1)
+    waves = std::min(waves, sharedWaves + double(kStreamTurns) / double(turns));
   int64_t own = llvm::divideCeil(turns, int64_t(t.cluster));
   double products = productClocks(t.columns) * 8 * (t.rows() / 64);
   double decode = 850 * problem.decode * t.rows() / 256;
+  double open = t.resident == 2 ? 0.25 : 0.35;
+  double turn = std::max(products, decode) + open * std::min(products, decode);
   // Few rows of the weight: the latency of a turn shows.
-  double turn = std::max(products, decode) + 0.35 * std::min(products, decode);
-  turn = std::max(turn, t.sharers > 1 ? 300.0 : 450.0);
-  double compute = double(waves * own) * turn / kClocks;
+  turn = std::max(turn, t.sharers > 1 ? 260.0 : 450.0);
+  double compute = waves * double(own) * turn * t.resident / kClocks;
   double weights = double(problem.n) * double(problem.k) * problem.bits / 8;
   double others = 2.0 * double(rows) * double(problem.k + problem.n);
-  double pulling = std::min(1.0, double(blocks) / 110);
+  double pulling = std::min(1.0, double(blocks) / double(t.resident) / 100);
   double memory = (weights + others) / (kBytes * pulling);
   // Every row tile reads lhs, from the L2 cache.
   double cached =
       2.0 * double(rowTiles) * double(rows) * double(problem.k) / 5.5e6;
   double time = std::max({compute, memory, cached}) + 3;
-  time += double(waves) * (0.3 + double(t.columns) * t.rows() / 32768);
+  time += waves * (0.3 + double(t.columns) * t.rows() / 32768);
   if (t.cluster > 1)
-    time += 1 + 0.25 * t.cluster;
+    time += 1.5;
   else if (t.sharers > 1)
     time += 0.3;
+  // Blocks of the next kernel hide the start, where they spread evenly.
+  if (t.resident == 2)
+    time -= blocks > int64_t(kCardMultiprocessors) ? 1.0 : -5.0;
   return time;
 }
 
-/// The ways to cut a width, for launches of up to `mostRows` rows.
-static std::vector<LowBitTile> tilesOf(const LowBitProblem &problem,
-                                       unsigned columns, unsigned cluster,
-                                       int64_t mostRows) {
-  std::vector<LowBitTile> tiles;
+namespace {
+
+class Planner {
+public:
+  Planner(const LowBitProblem &problem, int64_t minRows, int64_t maxRows)
+      : problem(problem), maxRows(maxRows) {
+    for (int64_t rows : {8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
+                         768, 1024, 1536, 2048, 3072, 4096})
+      if (rows >= minRows && rows < maxRows)
+        samples.push_back(rows);
+    samples.push_back(std::clamp<int64_t>(maxRows, minRows, 1 << 16));
+  }
+  /// The best tiles with one size of clusters and of resident blocks; empty
+  /// where there are none.
+  LowBitPlan run(unsigned cluster, unsigned resident);
+  double cost(const LowBitPlan &plan) const { return cost(plan.tiles); }
+
+private:
+  using Tiles = llvm::SmallVector<LowBitTile, 4>;
+  void addTiles(Tiles &tiles, unsigned columns, unsigned cluster,
+                unsigned resident) const;
+  double least(int64_t rows, const Tiles &tiles) const;
+  double cost(const Tiles &tiles) const;
+
+  const LowBitProblem &problem;
+  int64_t maxRows;
+  llvm::SmallVector<int64_t> samples; ///< of rows
+};
+
+} // namespace
+
+void Planner::addTiles(Tiles &tiles, unsigned columns, unsigned cluster,
+                       unsigned resident) const {
   unsigned mostBlocks = columns <= 128 ? 2 : 1;
   for (unsigned blocks = problem.products; blocks <= mostBlocks; ++blocks)
     for (unsigned sharers : {1u, 2u}) {
-      LowBitTile t{columns, blocks, sharers, cluster};
-      if (t.divides() && columns > 64)
+      LowBitTile t{columns, blocks, sharers, cluster, resident};
+      // All sums have to lie in shared memory.
+      if (t.divides() && columns * blocks > 128)
+        continue;
+      // 104 registers a consumer, half the shared memory.
+      if (resident == 2 && (blocks * columns > 64 || t.divides()))
         continue;
       // A cluster's blocks wait for each other: all of them run at once.
       int64_t rowTiles = llvm::divideCeil(problem.n, int64_t(t.rows()));
       int64_t room = kCardMultiprocessors / (rowTiles * cluster);
-      if (cluster > 1 && (room < 1 || mostRows > room * int64_t(columns)))
+      if (cluster > 1 && (room < 1 || maxRows > room * int64_t(columns)))
         continue;
-      if (problem.k < int64_t(kLowBitTurn) * t.cluster * t.sharers)
+      if (problem.k < int64_t(kLowBitTurn) * cluster * sharers)
         continue;
       tiles.push_back(t);
     }
-  return tiles;
 }
 
-/// Widths that are worth code of their own.
-static llvm::SmallVector<unsigned> widthsOf(const LowBitProblem &problem,
-                                            int64_t minRows, int64_t maxRows) {
-  llvm::SmallVector<unsigned> widths;
+double Planner::least(int64_t rows, const Tiles &tiles) const {
+  double time = lowBitTime(problem, rows, tiles[0]);
+  for (const LowBitTile &t : llvm::drop_begin(tiles))
+    time = std::min(time, lowBitTime(problem, rows, t));
+  return time;
+}
+
+double Planner::cost(const Tiles &tiles) const {
+  double sum = 0;
+  for (int64_t rows : samples)
+    sum += least(rows, tiles) / double(rows + 64);
+  return sum;
+}
+
+LowBitPlan Planner::run(unsigned cluster, unsigned resident) {
+  Tiles tiles;
   unsigned widest = problem.products == 2 ? 128 : 256;
-  for (unsigned columns : {8u, 16u, 32u, 64u, 128u, 256u}) {
-    if (columns > widest)
+  for (unsigned columns = 8; columns <= widest; columns *= 2)
+    if (columns == 8 || int64_t(columns) < 2 * samples.back())
+      addTiles(tiles, columns, cluster, resident);
+  LowBitPlan plan;
+  if (tiles.empty())
+    return plan;
+  // Each tile is code of its own: those that gain little go, where four are
+  // many.
+  while (tiles.size() > 1) {
+    double before = cost(tiles), best = 0;
+    size_t leaves = 0;
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      Tiles others(tiles);
+      others.erase(others.begin() + i);
+      double after = cost(others);
+      if (i == 0 || after < best) {
+        best = after;
+        leaves = i;
+      }
+    }
+    double allowed = tiles.size() > 4 ? 2.0 : tiles.size() > 2 ? 1.02 : 1.01;
+    if (best > allowed * before)
       break;
-    if (minRows > int64_t(columns) && columns < 128)
-      continue;
-    // A bucket of few rows: 8 does not pay beside 16, nor 32 where more follow.
-    if ((columns == 8 && maxRows > 8) || (columns == 32 && maxRows > 64))
-      continue;
-    widths.push_back(columns);
-    if (maxRows <= int64_t(columns))
-      break;
+    tiles.erase(tiles.begin() + leaves);
   }
-  return widths;
-}
-
-/// Rows at which another tile may become the best one.
-static std::vector<int64_t> stepsOf(int64_t minRows, int64_t maxRows) {
-  std::vector<int64_t> steps = {minRows};
-  for (int64_t rows : {8, 16, 32, 64})
-    steps.push_back(rows + 1);
-  for (int64_t rows = 128; rows <= 4096; rows += 128)
-    steps.push_back(rows + 1);
-  llvm::erase_if(steps, [&](int64_t r) { return r < minRows || r > maxRows; });
-  return steps;
+  plan.tiles = tiles;
+  int64_t first = 1;
+  for (int64_t rows : samples) {
+    unsigned chosen = 0;
+    for (unsigned i = 1; i < tiles.size(); ++i)
+      if (lowBitTime(problem, rows, tiles[i]) <
+          lowBitTime(problem, rows, tiles[chosen]))
+        chosen = i;
+    if (plan.entries.empty() || plan.entries.back().tile != chosen)
+      plan.entries.push_back({first, chosen});
+    first = rows + 1;
+  }
+  return plan;
 }
 
 LowBitPlan kernels::planLowBit(const LowBitProblem &problem, int64_t minRows,
-                               int64_t maxRows) {
+                               int64_t maxRows, unsigned mostResident) {
   minRows = std::max<int64_t>(minRows, 1);
   maxRows = std::max(maxRows, minRows);
-  llvm::SmallVector<unsigned> widths = widthsOf(problem, minRows, maxRows);
-  LowBitPlan best;
-  double bestTime = 0;
-  for (unsigned cluster : {1u, 2u, 4u}) {
-    LowBitPlan plan;
-    double total = 0;
-    bool complete = true;
-    for (unsigned columns : widths) {
-      // Of the rows that the width is for.
-      int64_t rows = std::clamp<int64_t>(columns, minRows, maxRows);
-      const LowBitTile *chosen = nullptr;
-      std::vector<LowBitTile> tiles =
-          tilesOf(problem, columns, cluster, maxRows);
-      double least = 0;
-      for (const LowBitTile &t : tiles) {
-        double time = lowBitTime(problem, rows, t);
-        if (!chosen || time < least) {
-          chosen = &t;
-          least = time;
-        }
-      }
-      complete &= chosen != nullptr;
-      if (!chosen)
-        break;
-      plan.tiles.push_back(*chosen);
-      total += least;
-    }
-    if (complete && (best.tiles.empty() || total < bestTime)) {
-      best = plan;
-      bestTime = total;
-    }
-  }
-  for (int64_t rows : stepsOf(minRows, maxRows)) {
-    // The end of the step decides.
-    int64_t end = rows <= 64
-                      ? llvm::PowerOf2Ceil(uint64_t(std::max<int64_t>(rows, 8)))
-                      : int64_t(llvm::divideCeil(rows, 128)) * 128;
-    end = std::min(end, maxRows);
-    unsigned chosen = 0;
-    for (unsigned i = 1; i < best.tiles.size(); ++i)
-      if (lowBitTime(problem, end, best.tiles[i]) <
-          lowBitTime(problem, end, best.tiles[chosen]))
-        chosen = i;
-    if (best.entries.empty() || best.entries.back().tile != chosen)
-      best.entries.push_back({best.entries.empty() ? 1 : rows, chosen});
+  Planner planner(problem, minRows, maxRows);
+  LowBitPlan best = planner.run(/*cluster=*/1, /*resident=*/1);
+  for (auto [cluster, resident] : {std::pair(2u, 1u), std::pair(1u, 2u)}) {
+    if (resident > mostResident)
+      continue;
+    LowBitPlan other = planner.run(cluster, resident);
+    if (!other.tiles.empty() &&
+        (best.tiles.empty() || planner.cost(other) < planner.cost(best)))
+      best = other;
   }
   return best;
 }

@@ -24,7 +24,7 @@ namespace fusion::kernels {
 constexpr unsigned kLowBitConsumers = 2;
 constexpr unsigned kLowBitThreads = 128 * (1 + kLowBitConsumers);
 /// What the sums of a streamed tile cost, in turns of the main loop.
-constexpr int64_t kStreamTurns = 4;
+constexpr int64_t kStreamTurns = 10;
 /// Columns of K of one turn of the main loop: an even number of batches.
 constexpr unsigned kLowBitTurn = 128;
 
@@ -35,6 +35,9 @@ struct LowBitTile {
   unsigned blocks = 2;   ///< of 64 rows that a warp group has
   unsigned sharers = 1;  ///< warp groups that share rows and take turns along K
   unsigned cluster = 1;  ///< blocks that share rows and divide K
+  /// Blocks that a multiprocessor has registers and shared memory for. With
+  /// two, blocks of the next kernel fetch weights while this one ends.
+  unsigned resident = 1;
   unsigned rows() const { return 64 * blocks * (kLowBitConsumers / sharers); }
   /// Columns of K of a stage.
   unsigned depth() const { return columns <= 64 ? 128 : 64; }
@@ -64,12 +67,11 @@ struct LowBitPlanEntry {
 struct LowBitPlan {
   llvm::SmallVector<LowBitTile, 4> tiles;
   std::vector<LowBitPlanEntry> entries;
-  /// Blocks that a multiprocessor has registers and shared memory for. With
-  /// two, blocks of the next kernel fetch weights while this one ends.
-  unsigned resident = 1;
 };
+/// All tiles of a plan have one size of clusters and of resident blocks: at
+/// most `mostResident`.
 LowBitPlan planLowBit(const LowBitProblem &problem, int64_t minRows,
-                      int64_t maxRows);
+                      int64_t maxRows, unsigned mostResident);
 
 struct LowBitMatmul {
   llvm::SmallVector<LowBitWeight, 2> weights; ///< one a product
@@ -86,6 +88,7 @@ struct LowBitMatmul {
 
   unsigned products() const { return unsigned(weights.size()); }
   unsigned cluster() const { return plan.tiles[0].cluster; }
+  unsigned resident() const { return plan.tiles[0].resident; }
   /// Rows of each product that a tile has.
   unsigned productRows(const LowBitTile &t) const {
     return t.rows() / products();
@@ -139,9 +142,10 @@ private:
   allMaps() const;
 };
 
-/// Nullopt, with a reason, when the template does not take the kernel.
-std::optional<LowBitMatmul> getLowBitMatmul(KernelOp kernel,
-                                            std::string &reason);
+/// Nullopt, with a reason, when the template does not take the kernel. Two
+/// resident blocks may turn out to have too few registers.
+std::optional<LowBitMatmul>
+getLowBitMatmul(KernelOp kernel, unsigned mostResident, std::string &reason);
 
 } // namespace fusion::kernels
 

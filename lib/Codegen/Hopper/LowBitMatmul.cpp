@@ -872,7 +872,7 @@ void LowBitTemplate::build() {
   chooseTile();
   start();
   RoleRegisters registers;
-  if (mm.plan.resident == 2)
+  if (mm.resident() == 2)
     registers = {32, 104};
   splitRoles(
       k, registers, [&] { eachTile([&] { produce(); }); },
@@ -885,7 +885,8 @@ void LowBitTemplate::build() {
 
 void hopper::buildLowBitMatmul(KernelFunction &f) {
   std::string reason;
-  auto mm = getLowBitMatmul(f.kernel, reason);
+  auto mm =
+      getLowBitMatmul(f.kernel, std::max(1u, f.launch.residentBlocks), reason);
   if (!mm)
     return f.fail(reason);
   LowBitTemplate(f, *mm).build();
