@@ -24,7 +24,8 @@ static double stageTime(unsigned columns) {
   return columns >= 256   ? 0.63
          : columns >= 192 ? 0.495
          : columns >= 128 ? 0.335
-                          : 0.19;
+         : columns >= 64  ? 0.19
+                          : 0.165;
 }
 
 static double tileTime(unsigned columns) { return 1.0 + columns / 256.0; }

@@ -274,44 +274,42 @@ static bool isPlain(const SkinnyShape &shape) {
          shape.productsPerRow <= 2 && shape.rowResults.empty();
 }
 
-std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel) {
-  auto product = getProductShape(kernel);
-  if (!product || !product->flat || product->products.size() > 2)
+std::vector<artifact::TensorMap> SkinnyTiles::maps() const {
+  WgmmaMatmul boxes = product;
+  boxes.boxRows = boxRows;
+  boxes.boxColumns = columns();
+  return boxes.maps();
+}
+
+std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
+                                                   std::string &reason) {
+  auto refuse = [&](const char *why) {
+    reason = why;
     return std::nullopt;
-  SkinnyTiles tiles;
-  tiles.space = product->space;
-  tiles.m = product->m;
+  };
+  auto product = getWgmmaMatmul(kernel, reason);
+  if (!product)
+    return std::nullopt;
   auto rows = getRowBounds(kernel, product->m);
-  auto n = product->n.asConstant(), k = product->k.asConstant();
-  if (!rows || rows->most > 16 || !n || !k || *k % 8 != 0 || *n > (1 << 24))
-    return std::nullopt;
-  tiles.mostRows = rows->most;
-  tiles.n = *n;
-  tiles.k = *k;
-  MatmulOp first = product->products.front();
-  Type element = elementType(first.getLhs());
-  auto view = getStridedView(first.getLhs());
-  if (!(element.isBF16() || element.isF16()) || !view ||
-      view->offset != SymExpr(0) || view->strides.back() != SymExpr(1))
-    return std::nullopt;
-  // All rows of lhs are K apart.
-  auto apart =
-      reshapeStrides(ArrayRef(getSymShape(first.getLhs())).drop_back(),
-                     ArrayRef(view->strides).drop_back(), {product->m});
-  if (!apart || (apart->front() != product->k && product->m != SymExpr(1)))
-    return std::nullopt;
-  tiles.lhs = view->argument;
-  for (MatmulOp op : product->products) {
-    SkinnyWeight weight{op, {}, 0};
-    findStreamed(weight, *k);
-    if (!weight.argument || weight.offset % 8 != 0 ||
-        elementType(weight.argument) != element)
-      return std::nullopt;
-    tiles.weights.push_back(weight);
-  }
-  for (Value result : kernel.getYield().getValues())
-    if (!getStridedOutput(result, tiles.space))
-      return std::nullopt;
+  if (!rows || rows->most > kWgmmaRows)
+    return refuse("more rows than a tile's");
+  // Then tiles of the usual layout, whose blocks share lhs, are faster.
+  if (rows->least > 32)
+    return refuse("no launch has few rows");
+  if (!product->flat || product->lhs.major != Major::K ||
+      product->rhs[0].major != Major::K)
+    return refuse("operands are not contiguous along K");
+  if (product->n > (1 << 22) || product->k > (1 << 22))
+    return refuse("more columns than are counted");
+  SkinnyTiles tiles;
+  tiles.product = *product;
+  tiles.rows = unsigned(std::max<int64_t>(rows->most, 1) + 7) / 8 * 8;
+  // Boxes that lie outside the tensor are slow: one of all rows where their
+  // number is known.
+  tiles.boxRows = rows->least == rows->most ? unsigned(rows->most)
+                                            : std::min(tiles.rows, 16u);
+  // Lhs is copied for each tile: with many rows, two tiles share it.
+  tiles.consumers = tiles.rows > 32 ? 2 : 1;
   return tiles;
 }
 
@@ -335,12 +333,16 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
   }
   if (!launches.empty())
     return;
-  if (auto tiles = getSkinnyTiles(kernel)) {
+  std::string reason;
+  if (auto tiles = getSkinnyTiles(kernel, reason)) {
     CardLaunch launch;
     launch.family = CardLaunch::Family::SkinnyTiles;
     launch.residentBlocks = kChainBlocks;
-    addStage(launch, kernel, kChainThreads, int64_t(tiles->blocks()));
+    addStage(launch, kernel, tiles->threads(), int64_t(tiles->blocks()));
     launch.stages[0].sharedBytes = tiles->sharedBytes();
+    launch.stages[0].maps = tiles->maps();
+    launch.workspaceBytes = SymExpr(tiles->workspaceBytes());
+    launch.counterBytes = tiles->counterBytes();
     launches.push_back(std::move(launch));
   }
 }

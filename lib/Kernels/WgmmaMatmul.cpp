@@ -285,9 +285,13 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   problem.batch = std::max<int64_t>(1, mm.batch.asConstant().value_or(1));
   auto [minRows, maxRows] =
       getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
-  llvm::SmallVector<unsigned> widths =
-      gated ? llvm::SmallVector<unsigned>{256, 128}
-            : llvm::SmallVector<unsigned>{256, 192, 128};
+  llvm::SmallVector<unsigned> widths{256, 128, 64};
+  if (!gated) {
+    widths = {256, 192, 128, 64};
+    // Boxes along the other axis are 64 wide.
+    if (mm.rhs[0].major == Major::K)
+      widths.push_back(48);
+  }
   mm.plan = planMatmul(problem, minRows, maxRows, widths,
                        /*maySplit=*/mm.batch.isConstant());
   if (mm.lhs.major == Major::K)

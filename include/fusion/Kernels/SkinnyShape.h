@@ -18,6 +18,7 @@
 
 #include "fusion/Kernels/CardLaunch.h"
 #include "fusion/Kernels/LowBit.h"
+#include "fusion/Kernels/WgmmaMatmul.h"
 
 namespace fusion::kernels {
 
@@ -119,31 +120,71 @@ struct SkinnyShape {
   }
 };
 
-/// Products of 2 to 16 rows in 16 bits, on the tensor cores: 16 rows of a
-/// weight (or 8 of each of two) are the M of mma.m16n8k16, rows of lhs its N.
-/// The warps of a block share K.
+/// Products of 2 to 64 rows in 16 bits, by wgmma with its sides swapped: 64
+/// rows of a weight (32 of each of two that meet in a gate) are its M, the rows
+/// of lhs its N. The stages of all tiles form one line (64 deep each), of which
+/// every block takes an equal piece: weights stream evenly whatever N and K
+/// are. Blocks that share a tile leave their sums in the workspace; the last
+/// one to arrive adds them up, in order.
 struct SkinnyTiles {
-  llvm::SmallVector<SkinnyWeight, 2> weights; ///< one or two of one shape
-  mlir::BlockArgument lhs;
-  SymShape space; ///< of the products: .., M, N
-  SymExpr m;
-  int64_t mostRows = 0, n = 0, k = 0; ///< of m, at most
-  static constexpr unsigned kTile = 16, kWarps = kChainThreads / 32;
-  /// Tiles of which a block keeps the sums before it adds up those of its
-  /// warps.
-  static constexpr unsigned kBatch = 4;
+  WgmmaMatmul product;
+  /// Rows of lhs: of the tensor cores' tile (a multiple of 8), and of a box of
+  /// its tensor map.
+  unsigned rows = 8, boxRows = 8;
+  /// Warp groups that share a tile of lhs; each has 64 rows of weights.
+  unsigned consumers = 1;
+
+  unsigned columns() const { ///< results of a warp group's tile
+    return kWgmmaRows / unsigned(product.products.size());
+  }
+  int64_t tiles() const {
+    int64_t wide = columns() * consumers;
+    return (product.n + wide - 1) / wide;
+  }
+  int64_t depth() const { return (product.k + kTileDepth - 1) / kTileDepth; }
+  int64_t units() const { return tiles() * depth(); }
+  unsigned blocks() const {
+    // One a multiprocessor: beside it there is room for one of the next kernel,
+    // which fetches its weights while this one ends.
+    constexpr int64_t kLeastUnits = 6;
+    return unsigned(
+        std::clamp<int64_t>(units() / kLeastUnits, 1, kMultiprocessors));
+  }
+  unsigned threads() const { return 128 * consumers + 32; }
+
+  unsigned weightBytes() const {
+    return consumers * kWgmmaRows * kTileRowBytes;
+  }
+  unsigned stageBytes() const { return weightBytes() + rows * kTileRowBytes; }
   /// Distance in shared memory between sums of neighbouring rows of lhs, in
   /// elements: no bank conflicts.
-  static constexpr unsigned kSumStride = 20;
-  unsigned rowTiles() const { return unsigned((mostRows + 7) / 8); }
-  /// Results along N of a tile.
-  unsigned columns() const { return kTile / unsigned(weights.size()); }
-  int64_t tiles() const { return (n + columns() - 1) / columns(); }
-  unsigned blocks() const { return kMultiprocessors * kChainBlocks; }
-  unsigned sumsOfWarp() const { return 8 * rowTiles() * kSumStride; }
-  unsigned sharedBytes() const { return 4 * kBatch * kWarps * sumsOfWarp(); }
+  static constexpr unsigned kSumStride = kWgmmaRows + 4;
+  /// Of one warp group: sums on their way to the other layout, then results on
+  /// their way out.
+  unsigned stagingBytes() const {
+    return std::max(2 * kStagingBytes,
+                    (4 * rows * kSumStride + 1023) / 1024 * 1024);
+  }
+  unsigned stages() const {
+    constexpr unsigned kBytes = 112 * 1024; // half a multiprocessor's
+    return std::min((kBytes - consumers * stagingBytes() - 512) / stageBytes(),
+                    16u);
+  }
+  unsigned stagingOffset() const { return stages() * stageBytes(); }
+  unsigned barrierOffset() const {
+    return stagingOffset() + consumers * stagingBytes();
+  }
+  unsigned sharedBytes() const { return barrierOffset() + 512; }
+
+  /// Partial sums of a warp group; a block leaves at most two.
+  int64_t partialBytes() const { return int64_t(kWgmmaRows) * rows * 4; }
+  int64_t workspaceBytes() const {
+    return 2 * int64_t(blocks()) * consumers * partialBytes();
+  }
+  unsigned counterBytes() const { return unsigned(4 * tiles() * consumers); }
+  std::vector<artifact::TensorMap> maps() const;
 };
-std::optional<SkinnyTiles> getSkinnyTiles(KernelOp kernel);
+std::optional<SkinnyTiles> getSkinnyTiles(KernelOp kernel, std::string &reason);
 
 /// Nullopt, with a reason, when the template does not take the kernel. A thread
 /// has registers for `registerPieces` pieces of 16 bytes, twice.

@@ -31,11 +31,14 @@ using namespace fusion::hopper;
 // Tiles
 //===----------------------------------------------------------------------===//
 
+// Sizes come from memory and quotients from the ordinary units: what steers the
+// loops is made uniform, so that descriptors and counts stay in uniform
+// registers.
 void PrefillTemplate::setUp() {
-  rows = size(a.rows);
-  keys = size(a.keys);
+  rows = uniform(k, size(a.rows));
+  keys = uniform(k, size(a.keys));
   rowTiles = divide(rows + int64_t(p.tileRows() - 1), p.tileRows());
-  headTiles = size(a.batch) * (a.heads / int64_t(p.tileHeads()));
+  headTiles = uniform(k, size(a.batch)) * (a.heads / int64_t(p.tileHeads()));
   tiles = rowTiles * headTiles;
   block = k.block();
   blocks = k.blocks();
@@ -50,9 +53,10 @@ Val PrefillTemplate::tileOfRound(Val round) {
 
 PrefillTemplate::Tile PrefillTemplate::decode(Val number) {
   Tile tile;
-  Val rest = remainder(number, headTiles);
+  Val down = uniform(k, divide(number, headTiles));
+  Val rest = number - down * headTiles;
   // The last rows see the most keys.
-  tile.row = (rowTiles - 1 - divide(number, headTiles)) * int64_t(p.tileRows());
+  tile.row = (rowTiles - 1 - down) * int64_t(p.tileRows());
   tile.batch = divide(rest, a.heads / int64_t(p.tileHeads()));
   tile.head = remainder(rest, a.heads / int64_t(p.tileHeads())) *
               int64_t(p.tileHeads());
@@ -67,7 +71,8 @@ PrefillTemplate::Tile PrefillTemplate::decode(Val number) {
       k.min(divide(begin, width), divide(max(keys - 1, k.i32(0)), width));
   // A block at least, so that all roles go the same way.
   Val last = max(divide(max(end - 1, k.i32(0)), width), tile.firstBlock);
-  tile.blocks = last - tile.firstBlock + 1;
+  tile.firstBlock = uniform(k, tile.firstBlock);
+  tile.blocks = uniform(k, last) - tile.firstBlock + 1;
   return tile;
 }
 
@@ -140,13 +145,14 @@ void PrefillTemplate::produce() {
 //===----------------------------------------------------------------------===//
 
 /// The half's queries, through the group's prologue, swizzled into shared
-/// memory. Rows past the end repeat the last one.
+/// memory. Rows past the end repeat the last one. A thread takes two pieces of
+/// a row, half a row apart: a rotation reads the same elements for both.
 void PrefillTemplate::loadQueries(const Tile &tile, const Half &half,
                                   Val buffer) {
   Val base = queryBase(buffer), thread = opaque(k, threadInGroup(k));
-  unsigned chunks = depth / 8, total = 64 * chunks;
+  unsigned pieces = depth / 16, total = 64 * pieces;
   // Wide heads leave few registers beside their sums.
-  const unsigned batch = depth <= 128 ? 4 : 1;
+  const unsigned batch = depth <= 128 ? 2 : 1;
   auto load = [&] {
     for (unsigned start = 0; start < total; start += batch * kWarpgroup) {
       // All loads of a batch are under way before the first is stored.
@@ -156,16 +162,19 @@ void PrefillTemplate::loadQueries(const Tile &tile, const Half &half,
         Val number = thread + int64_t(i);
         if (total % kWarpgroup)
           number = k.min(number, k.i32(total - 1));
-        Val row = divide(number, chunks), chunk = remainder(number, chunks);
+        Val row = divide(number, pieces), piece = remainder(number, pieces);
         Val global = k.min(half.row + row, rows - 1);
-        Indices at{index(tile.batch), index(half.head), index(global),
-                   ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
-        group.setWidth(8);
-        Val x = k.round(k.wrap(group.emitVector(op.getQuery(), at)), element);
-        group.setWidth(1);
-        Val to = ((chunk >> 3) << 13) + (row << 7) +
-                 (((chunk & 7) ^ (row & 7)) << 4);
-        loaded.push_back({x, to});
+        for (unsigned which : {0, 1}) {
+          Val chunk = piece + int64_t(which * pieces);
+          Indices at{index(tile.batch), index(half.head), index(global),
+                     ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
+          group.setWidth(8);
+          Val x = k.round(k.wrap(group.emitVector(op.getQuery(), at)), element);
+          group.setWidth(1);
+          Val to = ((chunk >> 3) << 13) + (row << 7) +
+                   (((chunk & 7) ^ (row & 7)) << 4);
+          loaded.push_back({x, to});
+        }
       }
       for (auto [x, to] : loaded)
         k.store(x, k.at(base, to), k.i64(0), {16, false});
@@ -178,10 +187,13 @@ void PrefillTemplate::loadQueries(const Tile &tile, const Half &half,
 
 /// S = Q K^T of one block, committed.
 Val PrefillTemplate::keyProduct(Val buffer, Val count) {
-  Val query = tileDescriptor(k, queryBase(buffer), Major::K);
-  Val key = tileDescriptor(
-      k, k.at(k.dynamicShared(p.key), slot(count) * int64_t(p.blockBytes())),
-      Major::K);
+  // Descriptors of fixed places and 32-bit distances: uniform registers.
+  Val query = advanceDescriptor(
+      k, tileDescriptor(k, k.dynamicShared(p.query), Major::K),
+      queryOffset(buffer));
+  Val key =
+      advanceDescriptor(k, tileDescriptor(k, k.dynamicShared(p.key), Major::K),
+                        slot(count) * int64_t(p.blockBytes()));
   Val s = scoreProduct.undefined();
   for (unsigned i = 0; i < depth / 16; ++i) {
     int64_t step = (i & 3) * kernels::descriptorDepthStep(Major::K);
@@ -197,9 +209,9 @@ Val PrefillTemplate::keyProduct(Val buffer, Val count) {
 /// O += P V of one block, committed.
 Val PrefillTemplate::valueProduct(Val out, llvm::ArrayRef<Val> weights,
                                   Val count) {
-  Val value = tileDescriptor(
-      k, k.at(k.dynamicShared(p.value), slot(count) * int64_t(p.blockBytes())),
-      Major::MN);
+  Val value = advanceDescriptor(
+      k, tileDescriptor(k, k.dynamicShared(p.value), Major::MN),
+      slot(count) * int64_t(p.blockBytes()));
   for (unsigned i = 0; i < p.blockKeys / 16; ++i) {
     int64_t at = (i >> 2) * (int64_t(p.columnBoxes) * 64 * 128 >> 4) +
                  (i & 3) * kernels::descriptorDepthStep(Major::MN);
@@ -345,12 +357,13 @@ PrefillTemplate::Sums PrefillTemplate::runBlocks(Sums sums, const Tile &tile,
   if (a.limitsRight()) {
     Val limit = scores.rightLimit(half.row, tile.batch) - 1;
     Val whole = divide(max(limit, k.i32(0)), width);
-    from = k.min(max(tile.lastBlock() + 1 - whole, one), tile.blocks);
+    from =
+        k.min(max(tile.lastBlock() + 1 - uniform(k, whole), one), tile.blocks);
   }
   if (scores.limitsLeft()) {
     Val left = max(scores.leftLimit(half.row + 63), k.i32(0));
     Val cut = divide(left + (width - 1), width); // first whole block
-    to = k.min(max(tile.lastBlock() + 1 - cut, from), tile.blocks);
+    to = k.min(max(tile.lastBlock() + 1 - uniform(k, cut), from), tile.blocks);
   }
   if (a.limitsRight())
     run(one, from, true);

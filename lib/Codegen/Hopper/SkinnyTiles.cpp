@@ -1,18 +1,19 @@
-//===- SkinnyTiles.cpp - Template: products of 2 to 16 rows ---------------===//
+//===- SkinnyTiles.cpp - Template: products of 2 to 64 rows ---------------===//
 //
-// Weights are streamed once, as for one row, and multiplied by the tensor
-// cores. A tile is 16 rows of the weight (8 of each, where two products meet in
-// a gate). The warps of a block share K in blocks of 32, next to each other; a
-// lane loads 8 neighbouring elements of a weight's row and of a row of lhs, and
-// both operands of mma.m16n8k16 take the same order of k from them: no element
-// moves between lanes. Lhs stays in the first-level cache.
-//
-// Sums of a few tiles are kept in shared memory, then all threads add up those
-// of the warps, in one order, and finish the results.
+// Weights are streamed once, by TMA, past the tensor cores; they are the M of
+// wgmma, the few rows of lhs its N (kernels::SkinnyTiles). The last warp of a
+// block copies stages of weights and lhs; weights that no kernel writes are
+// under way before the previous kernel has ended. A warp group multiplies, for
+// each tile that its block's piece of the work touches. Sums then change to the
+// usual layout (rows of lhs are rows) through shared memory, and leave through
+// the group's epilogue.
 //
 //===----------------------------------------------------------------------===//
 
-#include "Epilogue.h"
+#include "Pipeline.h"
+#include "TileEpilogue.h"
+#include "Warpgroup.h"
+#include "Wgmma.h"
 
 #include "fusion/Kernels/SkinnyShape.h"
 
@@ -20,257 +21,386 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::codegen;
 using namespace fusion::hopper;
-using kernels::SkinnyTiles;
+using namespace fusion::kernels;
 
 namespace {
 
 using Vals = KernelBuilder::Vals;
 
-/// Blocks of 32 along K that a warp has in one register buffer.
-constexpr int64_t kBuffer = 4;
-
 class TilesTemplate {
 public:
   TilesTemplate(KernelFunction &f, const SkinnyTiles &shape)
-      : f(f), k(f.k), ix(f.ix()), shape(shape) {}
+      : f(f), k(f.k), ix(f.ix()), shape(shape), mm(shape.product),
+        element(elementType(MatmulOp(mm.products[0]).getLhs())),
+        pipe(k, k.dynamicShared(shape.barrierOffset()), shape.stages()),
+        depth(shape.depth()), programmatic(isProgrammatic(f.kernel)) {}
   void build();
-  /// The same element by element, for operands of any alignment.
-  void buildPulled();
 
 private:
-  void place();
-  /// Words of `kBuffer` blocks of two rows of a tile, for step `step`.
-  Vals loadWeights(Val step);
-  Vals loadLhs(Val block, unsigned rowTile);
-  void multiply(Val step, ArrayRef<Val> words, Vals &sums);
-  void storeSums(Val step, ArrayRef<Val> sums);
-  void finishBatch(Epilogue &epilogue, Val firstTile, Val tiles);
-  void turn(Epilogue &epilogue, Val step, Val steps, Vals &words, Vals &totals);
+  void start();
+  void produce();
+  void loadWeights(Val unit, Place place);
+  void loadLhs(Val unit, Place place);
+  Val filledBytes();
+  void consume();
+  Val multiply(Val first, Val end, Place &place);
+  Vals combine(Val tile, Val sums);
+  Val addParts(Val tile, Val firstBlock, Val lastBlock);
+  void finish(TileEpilogue &epilogue, Val tile, Val sums);
 
-  // Steps: buffers of a tile, then the next tile.
-  Val tileOf(Val step) { return firstTile + step / stepsPerTile; }
-  Val blockOf(Val step, int64_t i) {
-    return ((step % stepsPerTile) * kBuffer + i) * int64_t(kWarps) + k.warp();
+  /// The first unit of a block's piece, and the block that has a unit.
+  Val beginOf(Val block) {
+    return block * shape.units() / int64_t(shape.blocks());
   }
+  Val ownerOf(Val unit) {
+    return ((unit + 1) * int64_t(shape.blocks()) - 1) / shape.units();
+  }
+  Val stageAt(Val stage) {
+    return k.at(k.dynamicShared(), stage * int64_t(shape.stageBytes()));
+  }
+  Val partial(Val block, Val which);
 
-  static constexpr unsigned kWarps = SkinnyTiles::kWarps;
   KernelFunction &f;
   KernelBuilder &k;
   IndexBuilder &ix;
   const SkinnyTiles &shape;
-  int64_t blocksOfK = 0, stepsPerTile = 0;
-  Val firstTile, endTile;    ///< of this block
-  Val rows;                  ///< of lhs, i32
-  Val high, low;             ///< lane / 4, lane % 4
-  Val sums;                  ///< shared memory
-  Val lhs;                   ///< address
-  SmallVector<Val, 2> bases; ///< addresses of the weights
+  const WgmmaMatmul &mm;
+  Type element;
+  Pipeline pipe;
+  int64_t depth;
+  bool programmatic;
+
+  Val rows;       ///< of lhs
+  Val begin, end; ///< the block's units
+  Val consumer;   ///< number of the warp group
 };
-
-void TilesTemplate::place() {
-  blocksOfK = (shape.k + 31) / 32;
-  stepsPerTile = (blocksOfK + kBuffer * kWarps - 1) / (kBuffer * kWarps);
-  constexpr unsigned kMulti = kernels::kMultiprocessors;
-  Val block = k.block();
-  Val at = (block % kMulti) * int64_t(kernels::kChainBlocks) +
-           block / int64_t(kMulti);
-  firstTile = at * shape.tiles() / int64_t(shape.blocks());
-  endTile = (at + 1) * shape.tiles() / int64_t(shape.blocks());
-  rows = k.toI32(k.wrap(ix.size(shape.m)));
-  high = k.lane() / 4;
-  low = k.lane() % 4;
-  sums = k.dynamicShared();
-  lhs = k.toInteger(f.target->pointers[shape.lhs.getArgNumber()]);
-  for (const kernels::SkinnyWeight &weight : shape.weights)
-    bases.push_back(
-        k.toInteger(f.target->pointers[weight.argument.getArgNumber()]) +
-        weight.offset * 2);
-}
-
-Vals TilesTemplate::loadWeights(Val step) {
-  Vals words;
-  Val tile = tileOf(step);
-  bool gated = shape.weights.size() == 2;
-  int64_t columns = shape.columns();
-  for (int64_t i = 0; i < kBuffer; ++i) {
-    Val column = blockOf(step, i) * 32 + low * 8;
-    Val inside = (column < k.i32(shape.k)) && (tile < endTile);
-    for (unsigned half = 0; half < 2; ++half) {
-      Val row = tile * columns + high;
-      if (half && !gated)
-        row = row + 8;
-      Val address = bases[gated ? half : 0] + k.toI64(row) * (shape.k * 2) +
-                    k.toI64(column) * 2;
-      words.append(k.loadStreamed(address, inside && row < k.i32(shape.n),
-                                  /*piecewise=*/true));
-    }
-  }
-  return words;
-}
-
-Vals TilesTemplate::loadLhs(Val block, unsigned rowTile) {
-  Val row = high + (int64_t(rowTile) * 8);
-  Val column = block * 32 + low * 8;
-  Val address = lhs + k.toI64(row) * (shape.k * 2) + k.toI64(column) * 2;
-  return k.loadKept(address, row < rows && column < k.i32(shape.k));
-}
-
-void TilesTemplate::multiply(Val step, ArrayRef<Val> words, Vals &sums) {
-  bool half = elementType(shape.lhs).isF16();
-  for (int64_t i = 0; i < kBuffer; ++i) {
-    ArrayRef<Val> top = words.slice(i * 8, 4),
-                  bottom = words.slice(i * 8 + 4, 4);
-    for (unsigned tile = 0; tile < shape.rowTiles(); ++tile) {
-      Vals x = loadLhs(blockOf(step, i), tile);
-      for (unsigned part = 0; part < 2; ++part) {
-        Val a[] = {top[2 * part], bottom[2 * part], top[2 * part + 1],
-                   bottom[2 * part + 1]};
-        Val b[] = {x[2 * part], x[2 * part + 1]};
-        Vals next = k.mma16816(a, b, ArrayRef(sums).slice(tile * 4, 4), half);
-        std::copy(next.begin(), next.end(), sums.begin() + tile * 4);
-      }
-    }
-  }
-}
-
-/// Sums of a finished tile go to this warp's place in the batch.
-void TilesTemplate::storeSums(Val step, ArrayRef<Val> values) {
-  constexpr int64_t kStride = SkinnyTiles::kSumStride;
-  Val inBatch = (step / stepsPerTile) % int64_t(SkinnyTiles::kBatch);
-  Val base =
-      (inBatch * int64_t(kWarps) + k.warp()) * int64_t(shape.sumsOfWarp());
-  for (unsigned tile = 0; tile < shape.rowTiles(); ++tile)
-    for (unsigned i = 0; i < 4; ++i) {
-      Val row = low * 2 + (int64_t(tile) * 8 + i % 2);
-      Val column = high + (int64_t(i) / 2 * 8);
-      k.store(values[tile * 4 + i], sums, base + row * kStride + column,
-              {4, false});
-    }
-}
-
-void TilesTemplate::finishBatch(Epilogue &epilogue, Val first, Val tiles) {
-  constexpr int64_t kStride = SkinnyTiles::kSumStride;
-  k.barrier();
-  int64_t columns = shape.columns();
-  Val count = tiles * rows * columns;
-  k.loop(k.thread(), count, k.i32(kernels::kChainThreads), [&](Val at) {
-    IndexBuilder::Scope scope(ix);
-    // Columns of one row of one tile are neighbours.
-    Val column = at % columns, row = at / columns % rows;
-    Val tile = at / columns / rows;
-    Val n = (first + tile) * columns + column;
-    ix.when(n < k.i32(shape.n), [&] {
-      SmallVector<Epilogue::Element> elements;
-      for (unsigned slot = 0; slot < shape.weights.size(); ++slot) {
-        Val total;
-        for (unsigned warp = 0; warp < kWarps; ++warp) {
-          Val base = (tile * int64_t(kWarps) + int64_t(warp)) *
-                     int64_t(shape.sumsOfWarp());
-          Val part = k.load(
-              sums, base + row * kStride + column + int64_t(slot * columns),
-              k.f32(0).type(), {});
-          total = warp ? total + part : part;
-        }
-        MatmulOp product = shape.weights[slot].product;
-        elements.push_back({product.getResult(), total});
-      }
-      Indices indices =
-          *ix.delinearize(ix.index(Value(k.toIndex(row))),
-                          ArrayRef<SymExpr>(shape.space).drop_back(), 1);
-      indices.push_back(ix.index(Value(k.toIndex(n))));
-      epilogue.store(indices, elements);
-    });
-  });
-  k.barrier();
-}
-
-void TilesTemplate::buildPulled() {
-  f.group().setWidth(1);
-  Epilogue epilogue(f, shape.space);
-  Val m = k.wrap(ix.size(shape.m));
-  Val threads = k.blocks() * int64_t(kernels::kChainThreads);
-  Val first = k.block() * int64_t(kernels::kChainThreads) + k.thread();
-  k.loop(k.toIndex(first), m * shape.n, k.toIndex(threads), [&](Val at) {
-    IndexBuilder::Scope scope(ix);
-    Index row = ix.index(Value(at / shape.n)),
-          n = ix.index(Value(at % shape.n));
-    SmallVector<Epilogue::Element> elements;
-    for (const kernels::SkinnyWeight &weight : shape.weights) {
-      MatmulOp product = weight.product;
-      SymShape left = getSymShape(product.getLhs());
-      Indices x = *ix.delinearize(row, ArrayRef<SymExpr>(left).drop_back(), 1);
-      Indices w(getSymShape(product.getRhs()).size(), ix.index(0));
-      bool transposed = product.getTransposeRhs();
-      auto sum = ix.loop(
-          ix.constant(0), ix.constant(shape.k), 1, ValueRange{Value(k.f32(0))},
-          [&](Value position, ValueRange carried) {
-            Indices a(x), c(w);
-            a.push_back(ix.index(position));
-            c[c.size() - 1] = transposed ? ix.index(position) : n;
-            c[c.size() - 2] = transposed ? n : ix.index(position);
-            Val next = k.wrap(carried[0]) +
-                       k.wrap(f.group().emit(product.getLhs(), a)) *
-                           k.wrap(f.group().emit(product.getRhs(), c));
-            return SmallVector<Value>{next};
-          });
-      elements.push_back({product.getResult(), k.wrap(sum[0])});
-    }
-    Indices indices =
-        *ix.delinearize(row, ArrayRef<SymExpr>(shape.space).drop_back(), 1);
-    indices.push_back(n);
-    epilogue.store(indices, elements);
-  });
-}
-
-/// One step: multiplies a buffer, loads it again for the step after the next,
-/// and where a tile or a batch ends, stores sums or results.
-void TilesTemplate::turn(Epilogue &epilogue, Val step, Val steps, Vals &words,
-                         Vals &totals) {
-  constexpr int64_t kBatch = SkinnyTiles::kBatch;
-  multiply(step, words, totals);
-  words = loadWeights(step + 2);
-  Val last = (step % stepsPerTile == k.i32(stepsPerTile - 1)) && step < steps;
-  k.when(last, [&] { storeSums(step, totals); });
-  Val tile = step / stepsPerTile, inBatch = tile % kBatch;
-  Val full = inBatch == k.i32(kBatch - 1) || step + 1 == steps;
-  ix.when(last && full, [&] {
-    finishBatch(epilogue, firstTile + tile - inBatch, inBatch + 1);
-  });
-  for (Val &total : totals)
-    total = k.select(last, k.f32(0), total);
-}
-
-// The buffers take turns, two steps an iteration: a register that a load is
-// still to fill cannot be moved.
-void TilesTemplate::build() {
-  place();
-  f.group().setWidth(1);
-  Epilogue epilogue(f, shape.space);
-  Vals state = loadWeights(k.i32(0));
-  unsigned half = state.size();
-  state.append(loadWeights(k.i32(1)));
-  state.append(4 * shape.rowTiles(), k.f32(0));
-  Val steps = (endTile - firstTile) * stepsPerTile;
-  k.loop(k.i32(0), steps, k.i32(2), state, [&](Val step, ArrayRef<Val> old) {
-    IndexBuilder::Scope scope(ix);
-    Vals even(old.take_front(half)), odd(old.slice(half, half)),
-        totals(old.drop_front(2 * half));
-    turn(epilogue, step, steps, even, totals);
-    turn(epilogue, step + 1, steps, odd, totals);
-    Vals next = even;
-    next.append(odd);
-    next.append(totals);
-    return next;
-  });
-}
 
 } // namespace
 
+//===----------------------------------------------------------------------===//
+// The producer
+//===----------------------------------------------------------------------===//
+
+void TilesTemplate::loadWeights(Val unit, Place place) {
+  Val tile = unit / depth, at = (unit - tile * depth) * int64_t(kTileDepth);
+  int64_t columns = shape.columns(), products = mm.products.size();
+  for (unsigned group = 0; group < shape.consumers; ++group)
+    for (unsigned product = 0; product < products; ++product) {
+      int64_t row = (group * products + product) * columns;
+      loadTile(
+          k, f.maps[1 + product],
+          k.at(stageAt(place.stage), row * kTileRowBytes),
+          pipe.fullBarrier(place),
+          {at, tile * (columns * shape.consumers) + int64_t(group) * columns},
+          CachePolicy::EvictFirst);
+    }
+}
+
+/// Boxes that hold rows.
+void TilesTemplate::loadLhs(Val unit, Place place) {
+  Val at = (unit % depth) * int64_t(kTileDepth);
+  for (unsigned row = 0; row < shape.rows; row += shape.boxRows) {
+    auto load = [&] {
+      loadTile(k, f.maps[0],
+               k.at(stageAt(place.stage),
+                    int64_t(shape.weightBytes() + row * kTileRowBytes)),
+               pipe.fullBarrier(place), {at, k.i32(row)});
+    };
+    if (row == 0)
+      load();
+    else
+      k.when(k.i32(row) < rows, load);
+  }
+}
+
+Val TilesTemplate::filledBytes() {
+  int64_t box = int64_t(shape.boxRows) * kTileRowBytes;
+  if (shape.boxRows >= shape.rows)
+    return k.i32(shape.weightBytes() + box);
+  Val boxes = (rows + int64_t(shape.boxRows - 1)) / int64_t(shape.boxRows);
+  return boxes * box + int64_t(shape.weightBytes());
+}
+
+void TilesTemplate::produce() {
+  for (Val map : f.maps)
+    prefetchMap(k, map);
+  Val bytes = filledBytes();
+  Place first = pipe.start();
+  Val next = begin;
+  bool ahead =
+      programmatic && llvm::all_of(mm.rhs, [&](const MatmulOperand &o) {
+        return isStepInvariant(f.kernel, o.argument);
+      });
+  if (ahead) {
+    // Weights of the first stages, then, when the previous kernel has ended,
+    // lhs.
+    Val count = k.min(end - begin, k.i32(shape.stages()));
+    k.loop(k.i32(0), count, k.i32(1), [&](Val i) {
+      pipe.fullBarrier({i, k.i32(0)}).arriveExpect(bytes);
+      loadWeights(begin + i, {i, k.i32(0)});
+    });
+    k.waitForPrevious();
+    k.loop(k.i32(0), count, k.i32(1),
+           [&](Val i) { loadLhs(begin + i, {i, k.i32(0)}); });
+    Val around = count == int64_t(shape.stages());
+    first = {k.select(around, k.i32(0), count),
+             k.select(around, k.i32(1), k.i32(0))};
+    next = begin + count;
+  } else if (programmatic) {
+    k.waitForPrevious();
+  }
+  k.loop(next, end, k.i32(1), first.values(),
+         [&](Val unit, ArrayRef<Val> carried) {
+           Place place = pipe.place(carried);
+           pipe.acquire(place);
+           pipe.fullBarrier(place).arriveExpect(bytes);
+           loadWeights(unit, place);
+           loadLhs(unit, place);
+           Place after = pipe.next(place);
+           return Vals{after.stage, after.phase};
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// Consumers
+//===----------------------------------------------------------------------===//
+
+/// The sums of units [first, end) of one tile.
+Val TilesTemplate::multiply(Val first, Val end, Place &place) {
+  Wgmma wgmma(k, shape.rows, element);
+  Val memory = k.dynamicShared();
+  Val a0 = tileDescriptor(
+      k, k.at(memory, consumer * (int64_t(kWgmmaRows) * kTileRowBytes)),
+      Major::K);
+  Val b0 =
+      tileDescriptor(k, k.at(memory, int64_t(shape.weightBytes())), Major::K);
+  auto product = [&](Val sums, Val stage, Wgmma::Start start) {
+    Val offset = stage * int64_t(shape.stageBytes());
+    wgmmaFence(k);
+    Val result = wgmma.multiplyStage(sums, advanceDescriptor(k, a0, offset),
+                                     advanceDescriptor(k, b0, offset), Major::K,
+                                     Major::K, start);
+    wgmmaCommit(k);
+    return result;
+  };
+  Val signals = threadInGroup(k) == 0;
+  pipe.wait(place);
+  Val sums = product(wgmma.undefined(), place.stage, Wgmma::Start::Fresh);
+  Place next = pipe.next(place);
+  // A stage is given back once the next one's products are under way.
+  Vals last = k.loop(
+      first + 1, end, k.i32(1), {next.stage, next.phase, place.stage, sums},
+      [&](Val, ArrayRef<Val> carried) {
+        Place here = pipe.place(carried);
+        pipe.wait(here);
+        Val more = product(carried[3], here.stage, Wgmma::Start::Accumulate);
+        wgmmaWait(k, 1);
+        pipe.release(carried[2], signals);
+        Place after = pipe.next(here);
+        return Vals{after.stage, after.phase, here.stage, more};
+      });
+  sums = wgmmaWait(k, 0, {last[3]})[0];
+  pipe.release(last[2], signals);
+  place = pipe.place(last);
+  return sums;
+}
+
+/// Where a block's sums of its first tile (`which` is 0) or last one lie: a
+/// thread's next to its neighbours', four registers at a time.
+Val TilesTemplate::partial(Val block, Val which) {
+  Val slot = (block * 2 + which) * int64_t(shape.consumers) + consumer;
+  return k.at(k.at(f.workspace, k.toI64(slot) * shape.partialBytes()),
+              k.toI64(threadInGroup(k) << 4));
+}
+
+static constexpr int64_t kVectorBytes = kWarpgroup * 16;
+
+/// The parts of a tile in order; several are loaded at a time.
+Val TilesTemplate::addParts(Val tile, Val firstBlock, Val lastBlock) {
+  unsigned vectors = shape.rows / 8;
+  unsigned atOnce = std::max(1u, 8 / vectors);
+  Type vector = VectorType::get({4}, k.builder().getF32Type());
+  Val start = tile * depth, zero = k.f32(0);
+  Vals init(4 * vectors, zero);
+  Vals sums = k.loop(
+      firstBlock, lastBlock + 1, k.i32(atOnce), init,
+      [&](Val first, ArrayRef<Val> carried) {
+        Vals parts;
+        for (unsigned i = 0; i < atOnce; ++i) {
+          Val block = k.min(first + int64_t(i), lastBlock);
+          Val from = partial(
+              block, k.select(beginOf(block) < start, k.i32(1), k.i32(0)));
+          // Rows that do not exist read what is loaded anyway.
+          for (unsigned v = 0; v < vectors; ++v) {
+            Val at = k.select(k.i32(8 * v) < rows, k.i32(v * kVectorBytes),
+                              k.i32(0));
+            parts.push_back(
+                k.load(k.at(from, at), k.i32(0), vector, {16, false}));
+          }
+        }
+        Vals next(carried.begin(), carried.end());
+        for (unsigned i = 0; i < atOnce; ++i) {
+          Val exists = !(lastBlock < first + int64_t(i));
+          for (unsigned r = 0; r < next.size(); ++r) {
+            Val part = k.extract(parts[i * vectors + r / 4], r % 4);
+            next[r] = next[r] + (i ? k.select(exists, part, zero) : part);
+          }
+        }
+        return next;
+      });
+  return packStruct(k, sums);
+}
+
+/// The sums of a tile of several parts, and whether this warp group has them:
+/// the last one to arrive does.
+Vals TilesTemplate::combine(Val tile, Val sums) {
+  Val block = k.block(), start = tile * depth, thread = threadInGroup(k);
+  Val which = k.select(begin < start, k.i32(1), k.i32(0));
+  Val to = partial(block, which);
+  llvm::SmallVector<Val> registers = unpackStruct(k, sums);
+  for (unsigned i = 0; i < registers.size(); i += 4) {
+    auto store = [&] {
+      k.store(k.vector(ArrayRef(registers).slice(i, 4)),
+              k.at(to, i / 4 * kVectorBytes), k.i32(0), {16, false});
+    };
+    // Eight rows of lhs a vector.
+    if (i == 0)
+      store();
+    else
+      k.when(k.i32(2 * i) < rows, store);
+  }
+  Val firstBlock = ownerOf(start), lastBlock = ownerOf(start + (depth - 1));
+  // The counting thread's release covers what the others wrote.
+  meet(k, consumer + 1, kWarpgroup);
+  Val counter = k.at(
+      f.counters, k.toI64((tile * int64_t(shape.consumers) + consumer) << 2));
+  Val ticket =
+      k.at(k.dynamicShared(shape.barrierOffset() + 384), consumer << 2);
+  k.when(thread == 0, [&] {
+    Val before = atomicAdd(k, counter, k.i32(1));
+    Val last = before == lastBlock - firstBlock;
+    k.store(k.select(last, k.i32(1), k.i32(0)), ticket, k.i32(0), {});
+    // All parts have arrived: the counter is ready for the next launch.
+    k.when(last, [&] { k.store(k.i32(0), counter, k.i32(0), {}); });
+  });
+  meet(k, consumer + 1, kWarpgroup);
+  Val last = k.load(ticket, k.i32(0), k.builder().getI32Type(), {}) == 1;
+  Vals all = k.choose(
+      last, [&] { return Vals{addParts(tile, firstBlock, lastBlock)}; },
+      [&] { return Vals{sums}; });
+  return {all[0], last};
+}
+
+/// Rows of weights become columns of results.
+void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
+  constexpr int64_t kStride = SkinnyTiles::kSumStride;
+  llvm::SmallVector<Val> registers = unpackStruct(k, sums);
+  Val memory = k.dynamicShared(shape.stagingOffset());
+  Val staging = k.at(memory, consumer * int64_t(shape.stagingBytes()));
+  Val row = (warpInGroup(k) << 4) + (k.lane() >> 2);
+  Val column = (k.lane() & 3) << 1;
+  // The results of the tile before have left.
+  meet(k, consumer + 1, kWarpgroup);
+  for (unsigned i = 0; i < registers.size(); ++i) {
+    Val at = (column + int64_t(i / 4 * 8 + i % 2)) * kStride + row +
+             int64_t(i / 2 % 2 * 8);
+    k.store(registers[i], staging, at, {4, false});
+  }
+  meet(k, consumer + 1, kWarpgroup);
+  Type pair = VectorType::get({2}, k.builder().getF32Type());
+  llvm::SmallVector<Val> turned;
+  for (unsigned i = 0; i < kWgmmaRows / 2; i += 2) {
+    Val at =
+        k.min(row + int64_t(i / 2 % 2 * 8), k.i32(shape.rows - 1)) * kStride +
+        column + int64_t(i / 4 * 8);
+    Val both = k.load(staging, at, pair, {8, false});
+    turned.push_back(k.extract(both, 0));
+    turned.push_back(k.extract(both, 1));
+  }
+  meet(k, consumer + 1, kWarpgroup);
+  int64_t columns = shape.columns();
+  Val column0 = (tile * int64_t(shape.consumers) + consumer) * columns;
+  epilogue.store(turned, unsigned(columns),
+                 /*whole=*/mm.n % (columns * shape.consumers) == 0, {},
+                 k.i32(0), column0);
+}
+
+void TilesTemplate::consume() {
+  if (programmatic)
+    k.waitForPrevious();
+  TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
+  Val staging = k.at(k.dynamicShared(shape.stagingOffset()),
+                     consumer * int64_t(shape.stagingBytes()));
+  TileEpilogue epilogue(f, space, staging, consumer + 1);
+  Val firstTile = begin / depth, endTile = (end - 1) / depth + 1;
+  k.loop(firstTile, endTile, k.i32(1), pipe.start().values(),
+         [&](Val tile, ArrayRef<Val> carried) {
+           IndexBuilder::Scope scope(ix);
+           Place place = pipe.place(carried);
+           Val start = tile * depth, stop = start + depth;
+           Val first = k.select(start < begin, begin, start);
+           Val last = k.min(stop, end);
+           Val sums = multiply(first, last, place);
+           Val whole = first == start && last == stop;
+           Vals all = k.choose(
+               whole, [&] { return Vals{sums, whole}; },
+               [&] {
+                 IndexBuilder::Scope inner(ix);
+                 return combine(tile, sums);
+               });
+           k.when(all[1], [&] {
+             IndexBuilder::Scope inner(ix);
+             finish(epilogue, tile, all[0]);
+           });
+           return Vals{place.stage, place.phase};
+         });
+}
+
+//===----------------------------------------------------------------------===//
+// The kernel
+//===----------------------------------------------------------------------===//
+
+void TilesTemplate::start() {
+  k.when(k.thread() == 0, [&] {
+    pipe.init(1, shape.consumers);
+    fenceBarrierInit(k);
+  });
+  if (programmatic)
+    k.releaseNext();
+  rows = k.toI32(k.wrap(ix.size(mm.m)));
+  begin = beginOf(k.block());
+  end = beginOf(k.block() + 1);
+  k.barrier();
+}
+
+void TilesTemplate::build() {
+  f.target->aligned = true;
+  f.target->approximate =
+      llvm::all_of(f.kernel.getYield().getValues(), [](Value result) {
+        Type type = elementType(result);
+        return type.isBF16() || type.isF16();
+      });
+  start();
+  consumer = warpgroup(k);
+  k.whenElse(
+      consumer == int64_t(shape.consumers),
+      [&] {
+        IndexBuilder::Scope scope(ix);
+        k.when(elect(k), [&] {
+          IndexBuilder::Scope inner(ix);
+          produce();
+        });
+      },
+      [&] {
+        IndexBuilder::Scope scope(ix);
+        consume();
+      });
+}
+
 void hopper::buildSkinnyTiles(KernelFunction &f) {
-  auto shape = kernels::getSkinnyTiles(f.kernel);
+  std::string reason;
+  auto shape = getSkinnyTiles(f.kernel, reason);
   if (!shape)
-    return f.fail("products of other shapes");
-  waitIfProgrammatic(f);
-  f.whenAligned([&] { TilesTemplate(f, *shape).build(); },
-                [&] { TilesTemplate(f, *shape).buildPulled(); });
+    return f.fail(reason);
+  TilesTemplate(f, *shape).build();
 }
