@@ -285,11 +285,14 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   problem.batch = std::max<int64_t>(1, mm.batch.asConstant().value_or(1));
   auto [minRows, maxRows] =
       getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
-  llvm::SmallVector<unsigned> widths{256, 128, 64};
-  if (!gated) {
-    widths = {256, 192, 128, 64};
+  llvm::SmallVector<unsigned> widths{256, 128};
+  if (!gated)
+    widths.insert(widths.begin() + 1, 192);
+  // One row of tiles: narrow ones, of which there are enough for the card.
+  if (maxRows <= kMatmulTileRows) {
+    widths.push_back(64);
     // Boxes along the other axis are 64 wide.
-    if (mm.rhs[0].major == Major::K)
+    if (!gated && mm.rhs[0].major == Major::K)
       widths.push_back(48);
   }
   mm.plan = planMatmul(problem, minRows, maxRows, widths,

@@ -32,8 +32,7 @@ using namespace fusion::hopper;
 //===----------------------------------------------------------------------===//
 
 // Sizes come from memory and quotients from the ordinary units: what steers the
-// loops is made uniform, so that descriptors and counts stay in uniform
-// registers.
+// loops is made uniform.
 void PrefillTemplate::setUp() {
   rows = uniform(k, size(a.rows));
   keys = uniform(k, size(a.keys));
@@ -187,13 +186,10 @@ void PrefillTemplate::loadQueries(const Tile &tile, const Half &half,
 
 /// S = Q K^T of one block, committed.
 Val PrefillTemplate::keyProduct(Val buffer, Val count) {
-  // Descriptors of fixed places and 32-bit distances: uniform registers.
-  Val query = advanceDescriptor(
-      k, tileDescriptor(k, k.dynamicShared(p.query), Major::K),
-      queryOffset(buffer));
-  Val key =
-      advanceDescriptor(k, tileDescriptor(k, k.dynamicShared(p.key), Major::K),
-                        slot(count) * int64_t(p.blockBytes()));
+  Val query = tileDescriptor(k, queryBase(buffer), Major::K);
+  Val key = tileDescriptor(
+      k, k.at(k.dynamicShared(p.key), slot(count) * int64_t(p.blockBytes())),
+      Major::K);
   Val s = scoreProduct.undefined();
   for (unsigned i = 0; i < depth / 16; ++i) {
     int64_t step = (i & 3) * kernels::descriptorDepthStep(Major::K);
@@ -209,9 +205,9 @@ Val PrefillTemplate::keyProduct(Val buffer, Val count) {
 /// O += P V of one block, committed.
 Val PrefillTemplate::valueProduct(Val out, llvm::ArrayRef<Val> weights,
                                   Val count) {
-  Val value = advanceDescriptor(
-      k, tileDescriptor(k, k.dynamicShared(p.value), Major::MN),
-      slot(count) * int64_t(p.blockBytes()));
+  Val value = tileDescriptor(
+      k, k.at(k.dynamicShared(p.value), slot(count) * int64_t(p.blockBytes())),
+      Major::MN);
   for (unsigned i = 0; i < p.blockKeys / 16; ++i) {
     int64_t at = (i >> 2) * (int64_t(p.columnBoxes) * 64 * 128 >> 4) +
                  (i & 3) * kernels::descriptorDepthStep(Major::MN);

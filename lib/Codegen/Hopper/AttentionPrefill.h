@@ -97,12 +97,10 @@ private:
   void release(Barrier barrier) {
     k.when(k.lane() == 0, [&] { barrier.arrive(); });
   }
-  Val queryOffset(Val buffer) {
-    return buffer * (int64_t(2) * p.halfBytes()) +
-           consumer * int64_t(p.halfBytes());
-  }
   Val queryBase(Val buffer) {
-    return k.at(k.dynamicShared(p.query), queryOffset(buffer));
+    Val half = buffer * (int64_t(2) * p.halfBytes()) +
+               consumer * int64_t(p.halfBytes());
+    return k.at(k.dynamicShared(p.query), half);
   }
   Val divide(Val x, Val y) {
     return k.wrap(mlir::arith::DivUIOp::create(k.builder(), mlir::Value(x),

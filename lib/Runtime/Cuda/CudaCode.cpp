@@ -9,6 +9,8 @@ using namespace fusion::cuda;
 /// What a launch may ask for without the function's consent.
 static constexpr uint32_t kPlainSharedBytes = 48 * 1024;
 static constexpr uint32_t kPlainCluster = 8;
+/// From here on a kernel wants all of a multiprocessor's memory to be shared.
+static constexpr uint32_t kLargeSharedBytes = 96 * 1024;
 
 Result<std::unique_ptr<CudaCode>> CudaCode::load(const CudaDevice &device,
                                                  const Artifact &artifact) {
@@ -59,6 +61,10 @@ Status CudaCode::addKernel(const Kernel &kernel, const KernelCode &code) {
       result =
           driver.functionSetAttribute(function, kMaxDynamicSharedBytes,
                                       static_cast<int32_t>(stage.sharedBytes));
+    // Two blocks of half a multiprocessor, or of this kernel and the next, fit
+    // beside each other only when all of it is shared memory.
+    if (result == Code::Success && stage.sharedBytes >= kLargeSharedBytes)
+      result = driver.functionSetAttribute(function, kSharedCarveout, 100);
     if (result == Code::Success && stage.cluster > kPlainCluster)
       result =
           driver.functionSetAttribute(function, kNonPortableClusterSize, 1);
