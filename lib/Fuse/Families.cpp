@@ -113,16 +113,23 @@ static llvm::DenseSet<Operation *> dependents(const Candidate &c,
   return behind;
 }
 
-/// Ops whose results are read by gathers and views of the candidate only: they
-/// may lie over any space.
+/// Whether the op reads a value's elements from anywhere: it gathers, views, or
+/// takes them as the scales or zero points of blocks.
+static bool picksFrom(Operation *user, Operation *op) {
+  OpClass kind = classOf(user);
+  if (kind == OpClass::Gather || kind == OpClass::View)
+    return true;
+  return isa<DequantizeOp>(user) && user->getOperand(0).getDefiningOp() != op;
+}
+
+/// Ops whose results are read so, by ops of the candidate only: they may lie
+/// over any space.
 static llvm::DenseSet<Operation *> pickedFrom(const Candidate &c) {
   llvm::DenseSet<Operation *> picked;
   for (Operation *op : llvm::reverse(c.ops())) {
     bool all = llvm::all_of(op->getUsers(), [&](Operation *user) {
-      OpClass kind = classOf(user);
       return c.contains(user) &&
-             (kind == OpClass::Gather || kind == OpClass::View ||
-              picked.contains(user));
+             (picksFrom(user, op) || picked.contains(user));
     });
     if (all)
       picked.insert(op);

@@ -156,12 +156,18 @@ void splitLowBit(SkinnyShape &shape, unsigned registerPieces) {
   shape.vector = 8;
   shape.threadsPerRow = kChainThreads;
   unsigned registers = 4 * registerPieces + registerPieces;
+  // A warp has steps enough to take turns with the two in registers.
+  constexpr int64_t kLeastSteps = 4, kWarps = kChainThreads / 32;
   for (shape.pieces = registerPieces;; shape.pieces /= 2) {
     int64_t most = std::min<int64_t>(256, shape.stepColumns());
     shape.span = weight.group == weight.k ? most : std::gcd(weight.group, most);
-    if (shape.pieces == 1 ||
+    bool fits =
         4 * shape.pieces + shape.scalesPerStep() * scaleRegisters(weight) <=
-            registers)
+        registers;
+    int64_t steps = shape.rowsPerBlock() / kStripRows * shape.productsPerRow *
+                    shape.stepsPerStrip();
+    bool many = shape.pieces <= 4 || steps >= kLeastSteps * kWarps;
+    if (shape.pieces == 1 || (fits && many))
       break;
   }
 }

@@ -108,7 +108,29 @@ static void transpose(const char *from, char *to, size_t rows, size_t columns) {
           out[c * rows + r] = in[r * columns + c];
 }
 
-// A range of the file's columns at a time: rows of the result.
+/// Elements of a byte each from elements of `bits` bits, the first one `skip`
+/// bits into the bytes.
+static void spread(const char *from, char *to, size_t count, unsigned bits,
+                   size_t skip) {
+  for (size_t i = 0; i < count; ++i) {
+    size_t bit = skip + i * bits;
+    to[i] = char(static_cast<unsigned char>(from[bit / 8]) >> (bit % 8) &
+                 ((1u << bits) - 1));
+  }
+}
+
+/// The other way.
+static size_t gather(char *elements, size_t count, unsigned bits) {
+  for (size_t i = 0; i < count; ++i) {
+    auto value = static_cast<unsigned char>(elements[i]);
+    char &byte = elements[i * bits / 8];
+    byte = char(i * bits % 8 ? byte | value << (i * bits % 8) : value);
+  }
+  return (count * bits + 7) / 8;
+}
+
+// A range of the file's columns at a time: rows of the result. Elements of less
+// than a byte have one each on the way.
 Status WeightBytes::copyTransposed(WeightRefAttr source, RankedTensorType type,
                                    artifact::ByteSink &sink) {
   std::string file = source.getFile().str();
@@ -118,28 +140,37 @@ Status WeightBytes::copyTransposed(WeightRefAttr source, RankedTensorType type,
   RankedTensorType stored = source.getFileType(type);
   size_t rows = size_t(stored.getDimSize(0)),
          columns = size_t(stored.getDimSize(1));
-  size_t bytes = stored.getElementTypeBitWidth() / 8;
-  size_t atOnce =
-      std::clamp<size_t>(4 * kChunkBytes / (rows * bytes), 1, columns);
+  unsigned bits = stored.getElementTypeBitWidth();
+  size_t bytes = std::max(1u, bits / 8);
+  // An even number of rows ends with a byte.
+  size_t atOnce = std::min(
+      std::max<size_t>(4 * kChunkBytes / (rows * bytes) / 2 * 2, 2), columns);
+  std::vector<char> line;
   for (size_t first = 0; first < columns; first += atOnce) {
     size_t count = std::min(atOnce, columns - first);
     chunk.resize(rows * count * bytes);
     turned.resize(chunk.size());
-    // Whole rows lie together in the file.
-    size_t reads = count == columns ? 1 : rows;
-    size_t length = chunk.size() / reads;
-    for (size_t row = 0; row < reads; ++row)
-      if (Status s =
-              readAll(*fd, file, chunk.data() + row * length, length,
-                      source.getOffset() + (row * columns + first) * bytes);
+    for (size_t row = 0; row < rows; ++row) {
+      size_t begin = (row * columns + first) * bits;
+      size_t end = begin + count * bits;
+      line.resize((end + 7) / 8 - begin / 8);
+      char *to = chunk.data() + row * count * bytes;
+      if (Status s = readAll(*fd, file, bits < 8 ? line.data() : to,
+                             line.size(), source.getOffset() + begin / 8);
           !s)
         return s;
-    (bytes == 2 ? transpose<uint16_t>
+      if (bits < 8)
+        spread(line.data(), to, count, bits, begin % 8);
+    }
+    (bytes == 1   ? transpose<uint8_t>
+     : bytes == 2 ? transpose<uint16_t>
      : bytes == 4
          ? transpose<uint32_t>
          : transpose<uint64_t>)(chunk.data(), turned.data(), rows, count);
-    if (Status s = put(source, type.getElementType(), turned.data(),
-                       turned.size(), sink);
+    size_t length =
+        bits < 8 ? gather(turned.data(), turned.size(), bits) : turned.size();
+    if (Status s =
+            put(source, type.getElementType(), turned.data(), length, sink);
         !s)
       return s;
   }

@@ -13,6 +13,8 @@ void populateArithmeticSpellings(mlir::RewritePatternSet &patterns);
 void populateViewSpellings(mlir::RewritePatternSet &patterns);
 void populateBatchSpellings(mlir::RewritePatternSet &patterns);
 void populateDequantizeSpellings(mlir::RewritePatternSet &patterns);
+/// One form for the quantised weights of products.
+void populateLowBitWeights(mlir::RewritePatternSet &patterns);
 /// The dialect's own canonicalisation of views and products.
 void populateDialectCanonicalizations(mlir::RewritePatternSet &patterns);
 

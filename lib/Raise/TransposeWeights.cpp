@@ -1,11 +1,11 @@
 //===- TransposeWeights.cpp - Products read weights row by row ------------===//
 //
 // One stored layout for all users of a weight: [N, K], so that the elements
-// that one result needs lie together.
+// that one result needs lie together. Quantised ones likewise.
 //
 //===----------------------------------------------------------------------===//
 
-#include "fusion/Dialect/Fusion/FusionOps.h"
+#include "Patterns.h"
 #include "fusion/Raise/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -51,6 +51,10 @@ namespace {
 struct TransposeWeightsPass final
     : fusion::impl::TransposeWeightsBase<TransposeWeightsPass> {
   void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    raise::populateLowBitWeights(patterns);
+    raise::populateDialectCanonicalizations(patterns);
+    (void)raise::apply(getOperation(), std::move(patterns));
     getOperation().walk([](WeightOp weight) {
       if (isTransposable(weight))
         transpose(weight);

@@ -96,7 +96,9 @@ def TransposeWeights
     A weight [K, N] that only products read, as their rhs, becomes a weight
     [N, K] that they read with `transpose_rhs`; Link transposes its bytes. One
     layout then serves products of any number of rows on a card. Weights with
-    other readers, and of integers, stay as they are.
+    other readers, and of integers, stay as they are; quantised weights become
+    `dequantize`d matrices [N, K] in the same way, whatever axis their blocks
+    had.
   }];
 }
 

@@ -78,6 +78,11 @@ void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
   high = k.lane() / 4;
   low = k.lane() % 4;
   constexpr int64_t kWarps = kernels::kChainThreads / 32;
+  // Warps that have no part of a row add nothing to it.
+  k.loop(k.thread(),
+         k.i32(shape.rowsPerBlock() * shape.productsPerRow * kWarps),
+         k.i32(kernels::kChainThreads),
+         [&](Val at) { k.store(k.f32(0), partial, at, {4, false}); });
   Val steps = (end - first) * (shape.stepsPerStrip() * shape.productsPerRow);
   firstStep = steps * k.warp() / kWarps;
   endStep = steps * (k.warp() + 1) / kWarps;
@@ -210,43 +215,62 @@ Vals LowBitStream::load(Val number) {
 // Lhs
 //===----------------------------------------------------------------------===//
 
-/// The B fragments of two steps of mma lie together: lane % 4 has 16 bytes.
-void LowBitStream::keepLhs(RowTemplate &row) {
-  constexpr int64_t kThreads = kernels::kChainThreads;
-  bool half = element.isF16();
-  Val thread = k.thread();
-  k.loop(thread, k.i32(shape.rowsPerBlock() * shape.productsPerRow * 8),
-         k.i32(kThreads),
-         [&](Val at) { k.store(k.f32(0), partial, at, {4, false}); });
-  // What lhs's sums are multiplied by where they enter a sum of products.
+/// A vector of lhs in the order of B fragments: those of two products lie
+/// together, lane % 4 has 16 bytes. Returns the rounded values.
+Val LowBitStream::storeLhs(Val values, Val number) {
+  if (!element.isF16())
+    values = values * k.f32(std::ldexp(1.0, kRaisedBf16));
+  Val rounded = k.round(values, element);
+  Val words = k.bitcast(rounded, k.vectorType(4, 32));
+  Val place = number / 4 * 16 + number % 4;
+  for (unsigned t = 0; t < 4; ++t)
+    k.store(k.extract(words, t), lhs, place + int64_t(t) * 4, {4, false});
+  return rounded;
+}
+
+/// The sums of lhs over spans, times what they are multiplied by where they
+/// enter a sum of products.
+void LowBitStream::storeSums(ArrayRef<Val> rounded, ArrayRef<Val> numbers) {
   double factor = -std::ldexp(1.0, fragments.exponent(0));
   if (!weight.zeros)
     factor *= double(weight.implicitZero);
-  for (auto [piece, column] : llvm::enumerate(row.getColumns())) {
-    Val values = row.element(shape.lhs, column);
-    if (column.active)
-      values = k.select(column.active, values, k.constant(values.type(), 0));
-    if (!half)
-      values = values * k.f32(std::ldexp(1.0, kRaisedBf16));
-    Val rounded = k.round(values, element);
-    Val words = k.bitcast(rounded, k.vectorType(4, 32));
-    Val number = thread + int64_t(piece) * kThreads; // of a vector of 8
-    Val place = number / 4 * 16 + number % 4;
-    for (unsigned t = 0; t < 4; ++t)
-      k.store(k.extract(words, t), lhs, place + int64_t(t) * 4, {4, false});
-    if (!shape.needsLhsSums())
-      continue;
-    Val sum =
-        k.reduceLanes(k.extend(rounded), [](Val a, Val b) { return a + b; });
-    unsigned lanes = unsigned(shape.span / 8);
-    if (lanes > 1)
-      sum = k.reduce({sum}, lanes, [](ArrayRef<Val> a, ArrayRef<Val> b) {
-        return Vals{a[0] + b[0]};
-      })[0];
-    k.when(thread % int64_t(lanes) == k.i32(0), [&] {
+  Vals sums;
+  for (Val vector : rounded)
+    sums.push_back(
+        k.reduceLanes(k.extend(vector), [](Val a, Val b) { return a + b; }));
+  unsigned lanes = unsigned(shape.span / 8);
+  if (lanes > 1)
+    sums = k.reduce(sums, lanes, [](ArrayRef<Val> a, ArrayRef<Val> b) {
+      Vals both;
+      for (auto [x, y] : llvm::zip(a, b))
+        both.push_back(x + y);
+      return both;
+    });
+  k.when(k.thread() % int64_t(lanes) == k.i32(0), [&] {
+    for (auto [sum, number] : llvm::zip(sums, numbers))
       k.store(sum * k.f32(factor), lhsSums, number / int64_t(lanes),
               {4, false});
-    });
+  });
+}
+
+// Loads of several vectors are on their way together.
+void LowBitStream::keepLhs(RowTemplate &row) {
+  constexpr int64_t kThreads = kernels::kChainThreads;
+  auto columns = row.getColumns();
+  for (size_t first = 0; first < columns.size(); first += 4) {
+    Vals values, numbers;
+    for (size_t i = first; i < std::min(first + 4, columns.size()); ++i) {
+      Val vector = row.element(shape.lhs, columns[i]);
+      if (columns[i].active)
+        vector =
+            k.select(columns[i].active, vector, k.constant(vector.type(), 0));
+      values.push_back(vector);
+      numbers.push_back(k.thread() + int64_t(i) * kThreads);
+    }
+    for (auto [vector, number] : llvm::zip(values, numbers))
+      vector = storeLhs(vector, number);
+    if (shape.needsLhsSums())
+      storeSums(values, numbers);
   }
   k.barrier();
 }
@@ -267,6 +291,13 @@ Vals LowBitStream::pairOf(Type type, ArrayRef<Val> words) {
     Val pair = k.extend(k.bitcast(word, VectorType::get({2}, type)));
     return {k.extract(pair, 0), k.extract(pair, 1)};
   }
+  if (isa<Float8E4M3FNType>(type)) {
+    ImplicitLocOpBuilder &b = k.builder();
+    Val bytes = k.wrap(arith::TruncIOp::create(b, b.getI16Type(), Value(word)));
+    Val both = purePtx(k, {b.getI32Type()}, "cvt.rn.f16x2.e4m3x2 $0, $1;",
+                       "=r,h", {bytes})[0];
+    return pairOf(b.getF16Type(), {both});
+  }
   return floatsOf(type, word & 255, (word >> 8) & 255);
 }
 
@@ -278,10 +309,6 @@ Vals LowBitStream::floatsOf(Type type, Val first, Val second) {
   for (Val byte : {first, second}) {
     if (isa<IntegerType>(type)) {
       result.push_back(k.wrap(arith::UIToFPOp::create(b, real, Value(byte))));
-    } else if (isa<Float8E4M3FNType>(type)) {
-      // Sign, exponent and significand in fp32's places; subnormals too.
-      Val bits = (byte & 0x7f) << 20 | (byte & 0x80) << 24;
-      result.push_back(k.bitcast(bits, real) * k.f32(std::ldexp(1.0, 120)));
     } else {
       Value raw = arith::TruncIOp::create(b, b.getI8Type(), Value(byte));
       result.push_back(k.wrap(codegen::decodeFloat(b, b.getLoc(), raw, type)));
@@ -290,49 +317,52 @@ Vals LowBitStream::floatsOf(Type type, Val first, Val second) {
   return result;
 }
 
-/// The sums of a span for rows l/4 and l/4 + 8; `zeros` are the words of its
-/// zero points.
-Vals LowBitStream::multiplySpan(const Step &step, unsigned span,
-                                ArrayRef<Val> words, ArrayRef<Val> zeros,
-                                Vals &x) {
-  Type real = k.f32(0).type();
+/// What the sums of a span for rows l/4 and l/4 + 8 start from; `zeros` are the
+/// words of its zero points.
+Vals LowBitStream::startSums(const Step &step, unsigned span,
+                             ArrayRef<Val> zeros) {
+  if (!shape.needsLhsSums())
+    return Vals(4, k.f32(0));
   int64_t spans = shape.stepColumns() / shape.span;
   double lower = std::ldexp(1.0, fragments.exponent(1) - fragments.exponent(0));
-  Vals sums(4, k.f32(0));
-  if (shape.needsLhsSums()) {
-    Val sum = k.load(lhsSums, step.part * spans + int64_t(span), real, {});
-    Val below = lower == 1 ? sum : sum * k.f32(lower);
-    if (weight.zeros) {
-      Vals z = pairOf(weight.zero(), zeros);
-      bool raised = isa<FloatType>(weight.zero()) && weight.implicitZero;
-      for (Val &value : z)
-        if (raised)
-          value = value + k.f32(double(weight.implicitZero));
-      sum = sum * z[0];
-      below = below * z[1];
-    }
-    sums = {sum, sum, below, below};
+  Val sum =
+      k.load(lhsSums, step.part * spans + int64_t(span), k.f32(0).type(), {});
+  Val below = lower == 1 ? sum : sum * k.f32(lower);
+  if (weight.zeros) {
+    Vals z = pairOf(weight.zero(), zeros);
+    bool raised = isa<FloatType>(weight.zero()) && weight.implicitZero;
+    for (Val &value : z)
+      if (raised)
+        value = value + k.f32(double(weight.implicitZero));
+    sum = sum * z[0];
+    below = below * z[1];
   }
-  bool narrow = weight.bits == 4;
-  for (int64_t i = 0; i < shape.span / 16; ++i) {
-    int64_t mma = span * (shape.span / 16) + i; // within the step
-    if (mma % 2 == 0) {
-      Val at = (step.part * (shape.stepColumns() / 32) + mma / 2) * 4 + low;
-      Val loaded = k.load(lhs, at * 4, k.vectorType(4, 32), {16, false});
-      x.clear();
-      for (unsigned word = 0; word < 4; ++word)
-        x.push_back(k.extract(loaded, word));
-    }
-    Vals a;
-    for (unsigned j = 0; j < 4; ++j)
-      a.push_back(narrow ? fragments.take(k, words[mma], j)
-                         : fragments.take(k, words[2 * mma + j / 2], j % 2));
-    unsigned from = mma % 2 * 2;
-    sums = mma16x8x16(k, element, sums, a, x[from], x[from + 1]);
-  }
-  return {sums[0], sums[2]};
+  return {sum, sum, below, below};
 }
 
+/// Products `number` (16 columns each) of a step; `x` has the pairs of B
+/// fragments that were loaded.
+void LowBitStream::multiplyOnce(const Step &step, int64_t number,
+                                ArrayRef<Val> words, SmallVector<Vals> &x,
+                                Vals &sums) {
+  Vals &pair = x[number / 2];
+  if (pair.empty()) {
+    Val at = (step.part * (shape.stepColumns() / 32) + number / 2) * 4 + low;
+    Val loaded = k.load(lhs, at * 4, k.vectorType(4, 32), {16, false});
+    for (unsigned word = 0; word < 4; ++word)
+      pair.push_back(k.extract(loaded, word));
+  }
+  Vals a;
+  for (unsigned j = 0; j < 4; ++j)
+    a.push_back(weight.bits == 4
+                    ? fragments.take(k, words[number], j)
+                    : fragments.take(k, words[2 * number + j / 2], j % 2));
+  unsigned from = number % 2 * 2;
+  sums = mma16x8x16(k, element, sums, a, pair[from], pair[from + 1]);
+}
+
+// Four spans of many products take turns, so that products do not wait for each
+// other.
 void LowBitStream::multiply(Val number, ArrayRef<Val> words, Vals &totals) {
   Step step = at(number);
   unsigned scales = unsigned(shape.scalesPerStep());
@@ -345,22 +375,33 @@ void LowBitStream::multiply(Val number, ArrayRef<Val> words, Vals &totals) {
   unsigned scaleWords = scaled ? perScale(weight.scale()) : 0;
   ArrayRef<Val> zeros = words.drop_front(scales * scaleWords);
   unsigned zeroWords = perScale(weight.zero());
-  int64_t spans = shape.stepColumns() / shape.span;
-  Vals x;
-  for (unsigned span = 0; span < spans; ++span) {
-    unsigned scale = unsigned(span * scales / spans);
-    ArrayRef<Val> zero;
-    if (weight.zeros)
-      zero = zeros.slice(scale * zeroWords, zeroWords);
-    Vals sums = multiplySpan(step, span, codes, zero, x);
-    if (!scaled) {
-      totals = {totals[0] + sums[0], totals[1] + sums[1]};
-      continue;
+  unsigned spans = unsigned(shape.stepColumns() / shape.span);
+  int64_t products = shape.span / 16;
+  SmallVector<Vals> x(shape.stepColumns() / 32);
+  unsigned turns = products >= 4 ? 4 : 1;
+  for (unsigned first = 0; first < spans; first += turns) {
+    unsigned count = std::min(turns, spans - first);
+    SmallVector<Vals> sums;
+    for (unsigned span = first; span < first + count; ++span) {
+      ArrayRef<Val> zero;
+      if (weight.zeros)
+        zero = zeros.slice(span * scales / spans * zeroWords, zeroWords);
+      sums.push_back(startSums(step, span, zero));
     }
-    Vals s =
-        pairOf(weight.scale(), words.slice(scale * scaleWords, scaleWords));
-    totals = {fma(k, s[0], sums[0], totals[0]),
-              fma(k, s[1], sums[1], totals[1])};
+    for (int64_t i = 0; i < products; ++i)
+      for (unsigned span = 0; span < count; ++span)
+        multiplyOnce(step, (first + span) * products + i, codes, x, sums[span]);
+    for (unsigned span = 0; span < count; ++span) {
+      Val upper = sums[span][0], lower = sums[span][2];
+      if (!scaled) {
+        totals = {totals[0] + upper, totals[1] + lower};
+        continue;
+      }
+      unsigned scale = (first + span) * scales / spans;
+      Vals s =
+          pairOf(weight.scale(), words.slice(scale * scaleWords, scaleWords));
+      totals = {fma(k, s[0], upper, totals[0]), fma(k, s[1], lower, totals[1])};
+    }
   }
 }
 
@@ -397,8 +438,16 @@ void LowBitStream::stream(Vals first, Vals second) {
     multiply(step, state.take_front(half), totals);
     finish(step, totals);
     Vals next = load(step + 2);
-    multiply(step + 1, state.slice(half, half), totals);
-    finish(step + 1, totals);
+    totals = k.choose(
+        step + 1 < steps,
+        [&] {
+          codegen::IndexBuilder::Scope scope(f.ix());
+          Vals inner(totals);
+          multiply(step + 1, state.slice(half, half), inner);
+          finish(step + 1, inner);
+          return inner;
+        },
+        [&] { return totals; });
     next.append(load(step + 3));
     next.append(totals);
     return next;

@@ -55,6 +55,8 @@ public:
   Val scaleOf(unsigned product);
 
 private:
+  Val storeLhs(Val values, Val number);
+  void storeSums(llvm::ArrayRef<Val> rounded, llvm::ArrayRef<Val> numbers);
   /// Where a step is: of which strip and product of a row, which columns.
   struct Step {
     Val exists, strip, slot, part;
@@ -69,8 +71,9 @@ private:
   Vals floatsOf(mlir::Type element, Val low, Val high);
   /// Adds a step to the two rows' totals.
   void multiply(Val number, llvm::ArrayRef<Val> words, Vals &totals);
-  Vals multiplySpan(const Step &step, unsigned span, llvm::ArrayRef<Val> words,
-                    llvm::ArrayRef<Val> zeros, Vals &lhs);
+  Vals startSums(const Step &step, unsigned span, llvm::ArrayRef<Val> zeros);
+  void multiplyOnce(const Step &step, int64_t number, llvm::ArrayRef<Val> words,
+                    llvm::SmallVector<Vals> &x, Vals &sums);
   void finish(Val number, Vals &totals);
 
   KernelFunction &f;
