@@ -1,7 +1,7 @@
 // RUN: fusion-opt %s --fusion-plan-pipeline | FileCheck %s
 
 // A quantised weight that a product on the card reads is packed, with its
-// scales, once for all functions for the card: a gather reads the same bytes.
+// scales: a gather reads the same bytes.
 // A weight that something else reads as well stays as it is.
 
 !x = tensor<1x64xbf16>
@@ -17,7 +17,7 @@
 // CHECK: fusion.kernel @product_0 config #fusion.config<"matmul", {fragments = array<i64: 1>, strips = array<i64: 2>}>
 // CHECK: fusion.kernel @product_1 config #fusion.config<"matmul", {}>
 // CHECK: fusion.kernel @rows_0 config #fusion.config<"pointwise", {fragments = array<i64: 0>}>
-func.func @one(%x: !x) -> (!y, !y, tensor<64x32xi4>) attributes {fusion.device = "card"} {
+func.func @one(%x: !x, %i: tensor<3xi64>) -> (!y, !y, tensor<64x32xi8>, tensor<3x64xi8>) attributes {fusion.device = "card"} {
   %q = fusion.weight "q" at <"m.data", 0, 1024> : !q
   %s = fusion.weight "s" at <"m.data", 1024, 128> : !s
   %p = fusion.weight "p" at <"m.data", 2048, 1024> : !q
@@ -32,18 +32,15 @@ func.func @one(%x: !x) -> (!y, !y, tensor<64x32xi4>) attributes {fusion.device =
     %4 = fusion.matmul %0, %3 {transpose_rhs} : (!x, !w) -> !y
     fusion.yield %4 : !y
   }
-  %c = fusion.group "turn" (%0 = %p) : (!q) -> tensor<64x32xi4> kernel #fusion.config<"pointwise", {}> {
+  %c = fusion.group "turn" (%0 = %p) : (!q) -> tensor<64x32xi8> kernel #fusion.config<"pointwise", {}> {
     %3 = fusion.transpose %0 perm = [1, 0] : (!q) -> tensor<64x32xi4>
-    fusion.yield %3 : tensor<64x32xi4>
+    %4 = fusion.cast %3 : (tensor<64x32xi4>) -> tensor<64x32xi8>
+    fusion.yield %4 : tensor<64x32xi8>
   }
-  return %a, %b, %c : !y, !y, tensor<64x32xi4>
-}
-func.func @other(%i: tensor<3xi64>) -> tensor<3x64xi8> attributes {fusion.device = "card"} {
-  %q = fusion.weight "q" at <"m.data", 0, 1024> : !q
-  %a = fusion.group "rows" (%0 = %q, %1 = %i) : (!q, tensor<3xi64>) -> tensor<3x64xi8> kernel #fusion.config<"pointwise", {}> {
+  %d = fusion.group "rows" (%0 = %q, %1 = %i) : (!q, tensor<3xi64>) -> tensor<3x64xi8> kernel #fusion.config<"pointwise", {}> {
     %2 = fusion.gather %0, %1 axis = 0 : (!q, tensor<3xi64>) -> tensor<3x64xi4>
     %3 = fusion.cast %2 : (tensor<3x64xi4>) -> tensor<3x64xi8>
     fusion.yield %3 : tensor<3x64xi8>
   }
-  return %a : tensor<3x64xi8>
+  return %a, %b, %c, %d : !y, !y, tensor<64x32xi8>, tensor<3x64xi8>
 }

@@ -2,12 +2,12 @@
 
 // Quantised weights of products become matrices [N, K] with blocks along K.
 
-// CHECK-DAG: #[[Q:.*]] = #fusion.weight<"w.data", 0, 1024, tensor<64x32xi4>>
-// CHECK-DAG: #[[S:.*]] = #fusion.weight<"w.data", 1024, 128, tensor<2x32xbf16>>
+// CHECK-DAG: #[[FILEQ:.*]] = #fusion.weight<"w.data", 0, 1024, tensor<64x32xi4>>
+// CHECK-DAG: #[[FILES:.*]] = #fusion.weight<"w.data", 1024, 128, tensor<2x32xbf16>>
 
 // CHECK-LABEL: @blocks_of_rows
-// CHECK-DAG: %[[Q:.*]] = fusion.weight "q" at #[[Q]] : tensor<32x64xi4>
-// CHECK-DAG: %[[S:.*]] = fusion.weight "s" at #[[S]] : tensor<32x2xbf16>
+// CHECK-DAG: %[[Q:.*]] = fusion.weight "q" at #[[FILEQ]] : tensor<32x64xi4>
+// CHECK-DAG: %[[S:.*]] = fusion.weight "s" at #[[FILES]] : tensor<32x2xbf16>
 // CHECK: fusion.dequantize %[[Q]], %[[S]] {axis = 1 : i64, block_size = 32 : i64} : (tensor<32x64xi4>, tensor<32x2xbf16>) -> tensor<32x64xbf16>
 // CHECK: fusion.matmul {{.*}} {transpose_rhs}
 func.func @blocks_of_rows(%x: tensor<4x64xbf16>) -> tensor<4x32xbf16> {
