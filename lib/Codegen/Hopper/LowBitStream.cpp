@@ -78,11 +78,6 @@ void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
   high = k.lane() / 4;
   low = k.lane() % 4;
   constexpr int64_t kWarps = kernels::kChainThreads / 32;
-  // Warps that have no part of a row add nothing to it.
-  k.loop(k.thread(),
-         k.i32(shape.rowsPerBlock() * shape.productsPerRow * kWarps),
-         k.i32(kernels::kChainThreads),
-         [&](Val at) { k.store(k.f32(0), partial, at, {4, false}); });
   Val steps = (end - first) * (shape.stepsPerStrip() * shape.productsPerRow);
   firstStep = steps * k.warp() / kWarps;
   endStep = steps * (k.warp() + 1) / kWarps;
@@ -107,6 +102,14 @@ void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
       }
     }
   }
+}
+
+void LowBitStream::clearPartials() {
+  constexpr int64_t kThreads = kernels::kChainThreads;
+  k.loop(k.thread(),
+         k.i32(shape.rowsPerBlock() * shape.productsPerRow * (kThreads / 32)),
+         k.i32(kThreads),
+         [&](Val at) { k.store(k.f32(0), partial, at, {4, false}); });
 }
 
 LowBitStream::Step LowBitStream::at(Val number) {
@@ -146,29 +149,40 @@ Val LowBitStream::scaleIndex(const Step &step, unsigned number) {
   return (step.part * columns + int64_t(number) * width) / weight.group;
 }
 
-/// `bytes` (2, 4 or 8) at a global address, in i32 each, zeros where not
-/// active; before the wait for the previous kernel like the codes.
-static Vals loadBytes(KernelBuilder &k, Val address, Val active,
-                      unsigned bytes) {
+/// `bytes` (2, 4, 8 or 16) at a global address, in an i32 each; where not
+/// active, zeros or whatever (`zeros`). Such loads keep their order, and stay
+/// before a wait for the previous kernel.
+static Vals loadBytes(KernelBuilder &k, Val address, Val active, unsigned bytes,
+                      bool zeros) {
   ImplicitLocOpBuilder &b = k.builder();
+  constexpr int64_t kEvictFirst = 0x12F0000000000000;
   Val flag = k.wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
-  Type i32 = b.getI32Type();
-  StringRef start = "{ .reg .pred p; setp.ne.b32 p, ";
-  if (bytes == 8)
-    return ptx(k, {i32, i32},
-               (start + "$3, 0; mov.b32 $0, 0; mov.b32 $1, 0; @p "
-                        "ld.global.L1::no_allocate.v2.b32 {$0, $1}, [$2]; }")
-                   .str(),
-               "=&r,=&r,l,r", {address, flag});
-  StringRef kind = bytes == 4 ? "b32 $0, [$1]; }" : "u16 h, [$1]; ";
-  std::string text = (start + "$2, 0; mov.b32 $0, 0; ").str();
-  if (bytes == 4)
-    text += ("@p ld.global.L1::no_allocate." + kind).str();
-  else
-    text += (".reg .b16 h; mov.b16 h, 0; @p ld.global.L1::no_allocate." + kind +
-             "cvt.u32.u16 $0, h; }")
-                .str();
-  return ptx(k, {i32}, text, "=&r,l,r", {address, flag});
+  unsigned count = std::max(1u, bytes / 4);
+  Vals operands{address, flag};
+  std::string outputs, clear, constraints, in = "$" + std::to_string(count);
+  for (unsigned i = 0; i < count; ++i) {
+    std::string name = "$" + std::to_string(i);
+    outputs += (i ? ", " : "") + name;
+    clear += "mov.b32 " + name + ", 0; ";
+    constraints += "=&r,";
+  }
+  std::string text = "{ .reg .pred p; setp.ne.b32 p, $" +
+                     std::to_string(count + 1) + ", 0; " +
+                     (zeros ? clear : "") + "@p ld.global.L1::no_allocate";
+  constraints += "l,r";
+  if (bytes == 16) {
+    operands.push_back(k.i64(kEvictFirst));
+    constraints += ",l";
+    text += ".L2::cache_hint.L2::256B.v4.b32 {" + outputs + "}, [" + in +
+            "], $" + std::to_string(count + 2) + "; }";
+  } else if (bytes == 8) {
+    text += ".v2.b32 {" + outputs + "}, [" + in + "]; }";
+  } else {
+    // Half a word is extended by the load.
+    text += (bytes == 4 ? ".b32 " : ".u16 ") + outputs + ", [" + in + "]; }";
+  }
+  return ptx(k, SmallVector<Type>(count, b.getI32Type()), text, constraints,
+             operands);
 }
 
 /// Of each group of the step, the elements of this lane's two rows.
@@ -184,7 +198,7 @@ void LowBitStream::loadPairs(const Step &step, Type type, unsigned operand,
     if (shape.scalesPerStep() > 1)
       active = active && index < k.i32(weight.groups());
     words.append(loadBytes(k, start + k.toI64(index) * line, active,
-                           unsigned(2 * bytes)));
+                           unsigned(2 * bytes), !hasWholeSteps()));
   }
 }
 
@@ -196,13 +210,12 @@ Vals LowBitStream::load(Val number) {
                 (k.toI64(step.strip) * weight.units() + k.toI64(first)) *
                     kernels::kUnitBytes +
                 k.toI64(k.lane()) * 16;
-  bool whole = weight.units() % shape.pieces == 0;
   for (unsigned i = 0; i < shape.pieces; ++i) {
     Val active = step.exists;
-    if (!whole)
+    if (!hasWholeSteps())
       active = active && first + int64_t(i) < k.i32(weight.units());
-    words.append(k.loadStreamed(address + int64_t(i) * kernels::kUnitBytes,
-                                active, /*piecewise=*/true));
+    words.append(loadBytes(k, address + int64_t(i) * kernels::kUnitBytes,
+                           active, 16, !hasWholeSteps()));
   }
   if (weight.scale() && !weight.oneScale)
     loadPairs(step, weight.scale(), 1, words);

@@ -45,8 +45,11 @@ public:
   /// The block's strips [first, end), i32, and its shared memory: for lhs, and
   /// for the sums of the warps.
   void place(Val firstStrip, Val endStrip, Val lhs, Val partial);
-  /// The words of the warp's step `number`, 0 the first.
+  /// The words of the warp's step `number`, 0 the first; anything when the warp
+  /// has no such step.
   Vals load(Val number);
+  /// Warps that have no part of a row add nothing to it. Before keepLhs().
+  void clearPartials();
   /// Lhs to shared memory; ends with a barrier.
   void keepLhs(RowTemplate &row);
   /// Everything, from the words of steps 0 and 1 on.
@@ -62,6 +65,11 @@ private:
     Val exists, strip, slot, part;
   };
   Step at(Val number);
+  /// No step ends beyond its strip.
+  bool hasWholeSteps() const {
+    return weight.units() % shape.pieces == 0 &&
+           weight.k % weight.unitColumns() == 0;
+  }
   /// The address that a step of an operand starts from.
   Val base(const Step &step, unsigned operand);
   Val scaleIndex(const Step &step, unsigned number);

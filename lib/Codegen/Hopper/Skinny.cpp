@@ -568,6 +568,8 @@ void SkinnyTemplate::build(bool streamed) {
     findBases();
   if (early)
     loadFirst();
+  if (lowBit)
+    lowBit->clearPartials();
   if (kernels::isProgrammatic(f.kernel)) {
     row.loadSingleRows([&](unsigned number) { return isInvariant(number); });
     k.waitForPrevious();
