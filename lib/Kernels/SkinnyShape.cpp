@@ -119,7 +119,8 @@ std::string bundle(KernelOp kernel, SkinnyShape &shape) {
 /// The packed weights of all products, when they are of one format.
 void findLowBit(KernelOp kernel, SkinnyShape &shape) {
   Type element = elementType(shape.lhs);
-  if (!(element.isBF16() || element.isF16()) || shape.k % 8 != 0)
+  if (!(element.isBF16() || element.isF16() || element.isF32()) ||
+      shape.k % 8 != 0)
     return;
   SmallVector<LowBitWeight, 4> found;
   for (SkinnyWeight &weight : shape.weights) {

@@ -109,9 +109,12 @@ struct SkinnyShape {
   }
   /// Shared memory: lhs in fp32 (or in 16 bits, with its sums), then the
   /// partial sums.
+  int64_t storedLhsBytes() const {
+    return paddedColumns() * (elementType(lhs).isF32() ? 4 : 2);
+  }
   int64_t lhsBytes() const {
     int64_t packed =
-        isLowBit() ? 2 * paddedColumns() + paddedColumns() / span * 4 : 0;
+        isLowBit() ? storedLhsBytes() + paddedColumns() / span * 4 : 0;
     return std::max((4 * k + 15) / 16 * 16, packed);
   }
   unsigned sharedBytes() const {

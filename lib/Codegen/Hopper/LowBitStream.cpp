@@ -68,12 +68,13 @@ LowBitStream::LowBitStream(KernelFunction &f, const SkinnyShape &shape)
     : f(f), k(f.k), group(f.group()),
       target(static_cast<CardTarget &>(group.getTarget())), shape(shape),
       weight(shape.lowBit[0]), element(elementType(shape.lhs)),
-      fragments(weight.code(), element) {}
+      fragments(weight.code(),
+                element.isF32() ? k.builder().getF16Type() : element) {}
 
 void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
   firstStrip = first;
   lhs = lhsMemory;
-  lhsSums = k.at(lhs, 2 * shape.paddedColumns());
+  lhsSums = k.at(lhs, shape.storedLhsBytes());
   partial = sums;
   high = k.lane() / 4;
   low = k.lane() % 4;
@@ -228,9 +229,16 @@ Vals LowBitStream::load(Val number) {
 // Lhs
 //===----------------------------------------------------------------------===//
 
-/// A vector of lhs in the order of B fragments: those of two products lie
-/// together, lane % 4 has 16 bytes. Returns the rounded values.
+/// A vector of lhs in the order of B fragments: lane % 4 has 16 bytes, of two
+/// products together, in fp32 of one. Returns the rounded values.
 Val LowBitStream::storeLhs(Val values, Val number) {
+  if (element.isF32()) {
+    Val place = number / 2 * 16 + number % 2 * 2;
+    for (unsigned t = 0; t < 4; ++t)
+      k.store(k.slice(values, 2 * t, 2), lhs, place + int64_t(t) * 4,
+              {8, false});
+    return values;
+  }
   if (!element.isF16())
     values = values * k.f32(std::ldexp(1.0, kRaisedBf16));
   Val rounded = k.round(values, element);
@@ -353,11 +361,30 @@ Vals LowBitStream::startSums(const Step &step, unsigned span,
   return {sum, sum, below, below};
 }
 
+/// The same by fused multiply-adds: a lane sums up its own columns.
+void LowBitStream::multiplyReal(const Step &step, int64_t number,
+                                ArrayRef<Val> words, Vals &sums) {
+  Type pairType = VectorType::get({2}, k.builder().getF16Type());
+  Val at = (step.part * (shape.stepColumns() / 16) + number) * 4 + low;
+  Val x = k.load(lhs, at * 4, VectorType::get({4}, element), {16, false});
+  for (unsigned j = 0; j < 4; ++j) {
+    Val codes = weight.bits == 4
+                    ? fragments.take(k, words[number], j)
+                    : fragments.take(k, words[2 * number + j / 2], j % 2);
+    Val pair = k.extend(k.bitcast(codes, pairType));
+    Val &sum = sums[j % 2 * 2];
+    for (unsigned e = 0; e < 2; ++e)
+      sum = fma(k, k.extract(pair, e), k.extract(x, j / 2 * 2 + e), sum);
+  }
+}
+
 /// Products `number` (16 columns each) of a step; `x` has the pairs of B
 /// fragments that were loaded.
 void LowBitStream::multiplyOnce(const Step &step, int64_t number,
                                 ArrayRef<Val> words, SmallVector<Vals> &x,
                                 Vals &sums) {
+  if (element.isF32())
+    return multiplyReal(step, number, words, sums);
   Vals &pair = x[number / 2];
   if (pair.empty()) {
     Val at = (step.part * (shape.stepColumns() / 32) + number / 2) * 4 + low;
@@ -424,7 +451,15 @@ void LowBitStream::finish(Val number, Vals &totals) {
   Val last = step.part == k.i32(shape.stepsPerStrip() - 1) ||
              firstStep + number + 1 == endStep;
   last = last && step.exists;
-  int raised = element.isF16() ? 0 : kRaisedBf16;
+  int raised = element.isBF16() ? kRaisedBf16 : 0;
+  if (element.isF32()) {
+    totals = k.reduce(totals, 4, [](ArrayRef<Val> a, ArrayRef<Val> b) {
+      return Vals{a[0] + b[0], a[1] + b[1]};
+    });
+    // The sum is one lane's from here on.
+    for (Val &total : totals)
+      total = k.select(low == k.i32(0), total, k.f32(0));
+  }
   k.when(last && low == k.i32(0), [&] {
     Val row = (step.strip - firstStrip) * kernels::kStripRows + high;
     for (unsigned half = 0; half < 2; ++half) {

@@ -12,6 +12,9 @@
 // sum starts: minus itself times the sum of lhs; the scale multiplies the fp32
 // sum of a span.
 //
+// Lhs in fp32 is multiplied by fused multiply-adds in the same order; codes are
+// exact as fp16.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FUSION_LIB_CODEGEN_HOPPER_LOWBITSTREAM_H
@@ -80,6 +83,8 @@ private:
   /// Adds a step to the two rows' totals.
   void multiply(Val number, llvm::ArrayRef<Val> words, Vals &totals);
   Vals startSums(const Step &step, unsigned span, llvm::ArrayRef<Val> zeros);
+  void multiplyReal(const Step &step, int64_t number, llvm::ArrayRef<Val> words,
+                    Vals &sums);
   void multiplyOnce(const Step &step, int64_t number, llvm::ArrayRef<Val> words,
                     llvm::SmallVector<Vals> &x, Vals &sums);
   void finish(Val number, Vals &totals);
