@@ -188,7 +188,7 @@ static Vals loadBytes(KernelBuilder &k, Val address, Val active, unsigned bytes,
 
 /// Of each group of the step, the elements of this lane's two rows.
 void LowBitStream::loadPairs(const Step &step, Type type, unsigned operand,
-                             Vals &words) {
+                             bool zeros, Vals &words) {
   int64_t bytes = kernels::stripBytes(type), line = kernels::kStripRows * bytes;
   Val start = base(step, operand) +
               k.toI64(step.strip) * (weight.groups() * line) +
@@ -199,11 +199,14 @@ void LowBitStream::loadPairs(const Step &step, Type type, unsigned operand,
     if (shape.scalesPerStep() > 1)
       active = active && index < k.i32(weight.groups());
     words.append(loadBytes(k, start + k.toI64(index) * line, active,
-                           unsigned(2 * bytes), !hasWholeSteps()));
+                           unsigned(2 * bytes), zeros));
   }
 }
 
-Vals LowBitStream::load(Val number) {
+// Words that are not loaded have to be zero at a strip's end. In the loop they
+// are, too: a register that may keep what it had would be taken for good.
+Vals LowBitStream::load(Val number, bool isFirst) {
+  bool zeros = !isFirst || !hasWholeSteps();
   Step step = at(number);
   Vals words;
   Val first = step.part * int64_t(shape.pieces);
@@ -216,12 +219,12 @@ Vals LowBitStream::load(Val number) {
     if (!hasWholeSteps())
       active = active && first + int64_t(i) < k.i32(weight.units());
     words.append(loadBytes(k, address + int64_t(i) * kernels::kUnitBytes,
-                           active, 16, !hasWholeSteps()));
+                           active, 16, zeros));
   }
   if (weight.scale() && !weight.oneScale)
-    loadPairs(step, weight.scale(), 1, words);
+    loadPairs(step, weight.scale(), 1, zeros, words);
   if (weight.zero())
-    loadPairs(step, weight.zero(), 2, words);
+    loadPairs(step, weight.zero(), 2, zeros, words);
   return words;
 }
 
@@ -348,6 +351,8 @@ Vals LowBitStream::startSums(const Step &step, unsigned span,
   double lower = std::ldexp(1.0, fragments.exponent(1) - fragments.exponent(0));
   Val sum =
       k.load(lhsSums, step.part * spans + int64_t(span), k.f32(0).type(), {});
+  if (element.isF32()) // the lanes' sums are added up later
+    sum = k.select(low == k.i32(0), sum, k.f32(0));
   Val below = lower == 1 ? sum : sum * k.f32(lower);
   if (weight.zeros) {
     Vals z = pairOf(weight.zero(), zeros);
@@ -485,7 +490,7 @@ void LowBitStream::stream(Vals first, Vals second) {
     Vals totals(state.take_back(2));
     multiply(step, state.take_front(half), totals);
     finish(step, totals);
-    Vals next = load(step + 2);
+    Vals next = load(step + 2, /*isFirst=*/false);
     totals = k.choose(
         step + 1 < steps,
         [&] {
@@ -496,7 +501,7 @@ void LowBitStream::stream(Vals first, Vals second) {
           return inner;
         },
         [&] { return totals; });
-    next.append(load(step + 3));
+    next.append(load(step + 3, /*isFirst=*/false));
     next.append(totals);
     return next;
   });

@@ -49,8 +49,8 @@ public:
   /// for the sums of the warps.
   void place(Val firstStrip, Val endStrip, Val lhs, Val partial);
   /// The words of the warp's step `number`, 0 the first; anything when the warp
-  /// has no such step.
-  Vals load(Val number);
+  /// has no such step. `isFirst`: before the loop.
+  Vals load(Val number, bool isFirst);
   /// Warps that have no part of a row add nothing to it. Before keepLhs().
   void clearPartials();
   /// Lhs to shared memory; ends with a barrier.
@@ -77,7 +77,7 @@ private:
   Val base(const Step &step, unsigned operand);
   Val scaleIndex(const Step &step, unsigned number);
   void loadPairs(const Step &step, mlir::Type element, unsigned operand,
-                 Vals &words);
+                 bool zeros, Vals &words);
   Vals pairOf(mlir::Type element, llvm::ArrayRef<Val> words);
   Vals floatsOf(mlir::Type element, Val low, Val high);
   /// Adds a step to the two rows' totals.

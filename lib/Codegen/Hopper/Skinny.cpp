@@ -259,7 +259,7 @@ Val SkinnyTemplate::addressOf(Val row, unsigned slot) {
 /// beyond the block's rows and the row's end.
 Vals SkinnyTemplate::loadStep(Val step) {
   if (lowBit)
-    return lowBit->load(step);
+    return lowBit->load(step, /*isFirst=*/true);
   Vals words;
   int64_t threads = shape.threadsPerRow;
   int64_t groups = kernels::kChainThreads / threads;

@@ -47,7 +47,7 @@ def grouped(values, axis, block, size):
 
 def dequantised(dtype, m, n, k, code, block, scale, zero=None, axis=1):
     """block: 0 one scale a row, -1 one for all. axis: of the weight [N, K] (1) or [K, N] (0) along which the blocks lie."""
-    g = Graph(dtype, seed=m + n + k, opset=23 if code == "e2m1" else 24 if scale == "e8m0" else 21)
+    g = Graph(dtype, seed=m + n + k, opset=24 if scale == "e8m0" else 23 if code == "e2m1" else 21)
     x = g.input("x", (m, k), dims=["rows", k])
     q = quantised(g, "q", code, (n, k) if axis else (k, n))
     groups = -(-k // block) if block > 0 else 0
