@@ -168,6 +168,19 @@ void declareInitializers(onnx::GraphProto &graph) {
   }
 }
 
+/// A body that depends on its operands' types costs one inference of the whole
+/// graph's types for each call: too many are left alone.
+bool isAffordable(const onnx::GraphProto &graph, const OperatorId &id,
+                  const onnx::OpSchema &schema) {
+  constexpr uint64_t maxVisits = 1000000;
+  if (schema.HasFunction())
+    return true;
+  uint64_t calls = std::count_if(
+      graph.node().begin(), graph.node().end(),
+      [&](const onnx::NodeProto &node) { return idOf(node) == id; });
+  return calls * graph.node_size() <= maxVisits;
+}
+
 /// Replaces an operator, and what unknown operators its body brings in. False
 /// when one of those has no body.
 bool replaceOperator(onnx::ModelProto &proto, const Model &model,
@@ -178,7 +191,7 @@ bool replaceOperator(onnx::ModelProto &proto, const Model &model,
   for (int depth = 0; depth < maxDepth && !work.empty(); ++depth) {
     for (const OperatorId &next : work) {
       const onnx::OpSchema *schema = schemaWithBody(model, next);
-      if (!schema)
+      if (!schema || !isAffordable(proto.graph(), next, *schema))
         return false;
       writeDefaults(*proto.mutable_graph(), next, *schema);
       onnx::GraphProto calls(proto.graph());
