@@ -111,11 +111,34 @@ static LogicalResult identity(NodeImport &n) {
   return success();
 }
 
-/// Inference only: the identity, with a mask of ones.
+/// Whether an optional operand is absent or known; `isZero` says of what value.
+static bool isKnown(NodeImport &n, size_t i, bool &isZero) {
+  isZero = true;
+  if (!n.hasInput(i))
+    return true;
+  const SymTensor *sym = n.sym(i);
+  if (auto values = sym ? sym->constants() : std::nullopt) {
+    isZero = llvm::all_of(*values, [](int64_t value) { return value == 0; });
+    return true;
+  }
+  const Tensor *tensor = n.constant(i);
+  if (!tensor)
+    return false;
+  auto bytes = readTensor(*tensor);
+  isZero =
+      bytes && llvm::all_of(*bytes, [](uint8_t byte) { return byte == 0; });
+  return bool(bytes);
+}
+
+/// Inference, or training that drops nothing: the identity, with a mask of
+/// ones.
 static LogicalResult dropout(NodeImport &n) {
-  const SymTensor *training = n.sym(2);
-  if (n.hasInput(2) && (!training || training->values.size() != 1 ||
-                        training->values[0] != SymExpr(0)))
+  bool inference, dropsNothing;
+  if (!isKnown(n, 2, inference))
+    return n.fail("training_mode (input 2) is not known at compile time");
+  if (!inference && !isKnown(n, 1, dropsNothing))
+    return n.fail("the ratio (input 1) is not known at compile time");
+  if (!inference && (!dropsNothing || !n.hasInput(1)))
     return n.fail("training_mode is not false; export the model for inference");
   n.importer.alias(n.node.outputs[0], n.node.inputs[0]);
   if (n.hasOutput(1)) {

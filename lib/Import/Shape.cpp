@@ -73,10 +73,30 @@ static LogicalResult constantOfShape(NodeImport &n) {
   return success();
 }
 
-/// The value of a floating-point scalar that is a constant of the file.
+/// A known size that was cast: `Range(0.0, Cast(length), 1.0)`.
+static std::optional<double> castConstant(NodeImport &n, size_t i) {
+  auto cast = n.input(i).getDefiningOp<CastOp>();
+  auto constant =
+      cast ? cast.getInput().getDefiningOp<ConstantOp>() : ConstantOp();
+  Type element = elementType(n.input(i));
+  if (!constant || !(element.isF32() || element.isF64()))
+    return std::nullopt;
+  auto values = dyn_cast<DenseIntElementsAttr>(constant.getValue());
+  if (!values || values.getNumElements() != 1 ||
+      values.getElementType().isUnsignedInteger())
+    return std::nullopt;
+  int64_t value = (*values.begin()).getSExtValue();
+  // As many as either type holds exactly.
+  return std::llabs(value) <= 1 << 24 ? std::optional<double>(value)
+                                    : std::nullopt;
+}
+
+/// The value of a floating-point scalar that is known.
 static std::optional<double> floatConstant(NodeImport &n, size_t i) {
   const Tensor *tensor = n.constant(i);
-  if (!tensor || tensor->elements() != 1)
+  if (!tensor)
+    return castConstant(n, i);
+  if (tensor->elements() != 1)
     return std::nullopt;
   auto bytes = readTensor(*tensor);
   Type element = getElementType(tensor->elemType, n.builder.getContext());

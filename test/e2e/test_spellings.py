@@ -59,6 +59,13 @@ class SpellingsTest(unittest.TestCase):
         m = model([node("Tanh", ["x"], "t"), node("Not", ["c"], "d"), node("Cast", ["d"], "f", to=1), node("Mul", ["t", "t"], "y"), node("Identity", ["f"], "z")],
                   {"c": np.array([True, False])}, 13, ("y", "z"))
         self.check(m)
+        # Only types, options with defaults and optional operands were added to these.
+        self.check(model([node("MatMul", ["x", "w"], "h"), node("Add", ["h", "b"], "a"), node("ReduceMean", ["a"], "m", axes=[-1], keepdims=1), node("Sub", ["a", "m"], "c"),
+                          node("Clip", ["c", "", "top"], "d"), node("QuantizeLinear", ["d", "s", "z"], "q"), node("DequantizeLinear", ["q", "s", "z"], "y")],
+                         {"w": np.eye(8, dtype=np.float32)[::-1].copy(), "b": np.ones(8, np.float32), "top": np.float32(0.9), "s": np.float32(0.02), "z": np.uint8(120)}, 11))
+        # The default axis and what it means have changed.
+        with self.assertRaisesRegex(testing.ToolError, "Softmax.*changed between opset 11 and 13"):
+            testing.run_model(model([node("Softmax", ["x"], "y")], {}, 11), {"x": X})
         bad = model([node("Squeeze", ["x"], "y", axes=[0])], {}, 11)
         with self.assertRaisesRegex(testing.ToolError, "Squeeze.*changed between opset 11 and 13"):
             testing.run_model(bad, {"x": X})

@@ -19,14 +19,47 @@ static std::string firstLine(std::string text) {
   return text;
 }
 
-/// Whether the operator has not changed between the node's opset and the
-/// oldest that is read.
-static bool sameInOldestOpset(const Node &node) {
+using Formals = std::vector<onnx::OpSchema::FormalParameter>;
+
+/// Whether `newer` has the same parameters, and optional ones behind them.
+static bool extends(const Formals &newer, const Formals &older) {
+  if (newer.size() < older.size())
+    return false;
+  for (size_t i = 0; i < newer.size(); ++i)
+    if (i < older.size() ? newer[i].GetName() != older[i].GetName() ||
+                               newer[i].GetOption() != older[i].GetOption()
+                         : newer[i].GetOption() != onnx::OpSchema::Optional)
+      return false;
+  return true;
+}
+
+/// Whether a version only added types, attributes that have a default and
+/// optional parameters: a node of the older one means the same in it.
+static bool extends(const onnx::OpSchema &newer, const onnx::OpSchema &older) {
+  if (!extends(newer.inputs(), older.inputs()) ||
+      !extends(newer.outputs(), older.outputs()))
+    return false;
+  for (const auto &[name, attribute] : newer.attributes())
+    if (attribute.required && !older.attributes().count(name))
+      return false;
+  for (const auto &[name, attribute] : older.attributes()) {
+    auto it = newer.attributes().find(name);
+    if (it == newer.attributes().end() || it->second.type != attribute.type ||
+        it->second.default_value.SerializeAsString() !=
+            attribute.default_value.SerializeAsString())
+      return false;
+  }
+  return true;
+}
+
+/// Whether a node means the same in its opset and in the oldest that is read.
+static bool sameInOldestOpset(const Node &node, const onnx::OpSchema &schema) {
   if (!node.domain.empty() || node.opset >= minOpset)
     return true;
   const onnx::OpSchema *oldest = onnx::OpSchemaRegistry::Instance()->GetSchema(
       node.opType, minOpset, node.domain);
-  return oldest && oldest->SinceVersion() == node.since;
+  return oldest &&
+         (oldest->SinceVersion() == node.since || extends(*oldest, schema));
 }
 
 void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
@@ -38,7 +71,7 @@ void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
   }
   node.schema = schema;
   node.since = schema->SinceVersion();
-  if (!sameInOldestOpset(node)) {
+  if (!sameInOldestOpset(node, *schema)) {
     node.problem = "the operator changed between opset " +
                    std::to_string(node.opset) + " and " +
                    std::to_string(minOpset) +
