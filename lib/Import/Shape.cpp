@@ -88,7 +88,7 @@ static std::optional<double> castConstant(NodeImport &n, size_t i) {
   int64_t value = (*values.begin()).getSExtValue();
   // As many as either type holds exactly.
   return std::llabs(value) <= 1 << 24 ? std::optional<double>(value)
-                                    : std::nullopt;
+                                      : std::nullopt;
 }
 
 /// The value of a floating-point scalar that is known.

@@ -121,12 +121,14 @@ TEST_F(LoadTest, TypesOfInputs) {
 }
 
 TEST_F(LoadTest, Versions) {
-  addNode("Relu", {"x"}, "y");
-  // An older opset is read, but not an operator that has changed since.
+  addNode("Relu", {"x"}, "r");    // gained types
+  addNode("Softmax", {"r"}, "y"); // changed its meaning
+  // An older opset is read, but not an operator that means something else.
   model.mutable_opset_import(0)->set_version(12);
   auto old = load();
   ASSERT_TRUE(old.ok());
-  EXPECT_NE(old->graph.nodes[0].problem.find("changed between opset 12 and 13"),
+  EXPECT_EQ(old->graph.nodes[0].problem, "");
+  EXPECT_NE(old->graph.nodes[1].problem.find("changed between opset 12 and 13"),
             std::string::npos);
   model.mutable_opset_import(0)->set_version(99);
   EXPECT_NE(message().find("opset 99 is not supported"), std::string::npos);
