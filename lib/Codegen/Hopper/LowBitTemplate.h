@@ -1,0 +1,128 @@
+//===- LowBitTemplate.h - Products with packed weights ----------*- C++ -*-===//
+//
+// The template of LowBitMatmul.cpp; what becomes of its sums is in
+// LowBitResults.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FUSION_LIB_CODEGEN_HOPPER_LOWBITTEMPLATE_H
+#define FUSION_LIB_CODEGEN_HOPPER_LOWBITTEMPLATE_H
+
+#include "Epilogue.h"
+#include "LowBitFormat.h"
+#include "Pipeline.h"
+
+#include "fusion/Kernels/LowBitMatmul.h"
+
+namespace fusion::hopper {
+
+class LowBitTemplate {
+public:
+  LowBitTemplate(KernelFunction &f, const kernels::LowBitMatmul &mm);
+  void build();
+
+private:
+  /// One piece of work: a tile of the result, and a part of K.
+  struct Item {
+    Val row0, column0;      ///< of the weight, of lhs
+    Val firstTurn, endTurn; ///< along K
+    Val streamEnd;          ///< of the tile, in turns of the streamed tiles
+  };
+  using Sums = llvm::SmallVector<llvm::SmallVector<Val>, 2>;
+
+  void start();
+  void chooseTile();
+  void eachTile(llvm::function_ref<void()> body);
+  /// How the tiles are dealt to blocks: `waves` whole ones to each (or what
+  /// there is); the turns of those that are left evenly, in one stream.
+  struct Deal {
+    Val tiles, columnTiles; ///< all; across lhs
+    Val worker, workers;    ///< this block or cluster, all of them
+    Val waves;              ///< whole tiles of this worker
+    Val first;              ///< first streamed tile
+    Val turns;              ///< of all streamed tiles
+    Val begin, end;         ///< this worker's
+    Val items;              ///< pieces of work
+  };
+  Deal deal();
+  bool canStream() const { return mm.streams(tile); }
+  Item itemAt(const Deal &d, Val number);
+
+  // The ring. A turn takes one or two stages.
+  unsigned turnStages() const { return kernels::kLowBitTurn / tile.depth(); }
+  Barrier full(Val stage) { return {k, k.at(barriers(), stage << 3)}; }
+  Barrier empty(Val stage) {
+    return {k, k.at(barriers(), (stage << 3) + int64_t(8 * mm.stages(tile)))};
+  }
+  Val barriers() { return k.dynamicShared(mm.barrierOffset(tile)); }
+  Val stageAt(Val stage) {
+    return k.at(k.dynamicShared(), stage * int64_t(mm.stageBytes(tile)));
+  }
+  Place advance(Place place, unsigned stages);
+  Place advanceBy(Place place, Val stages);
+
+  // The producer.
+  void produce();
+  void loadWeights(const Item &item, Val depth, Val stage);
+  void loadLhs(const Item &item, Val depth, Val stage);
+  std::pair<Val, Place> loadAhead(const Deal &d);
+
+  // The consumers.
+  void consume(Val consumer);
+  Val sharer(Val consumer) { return tile.sharers > 1 ? consumer : k.i32(0); }
+  Val rowGroup(Val consumer) { return tile.sharers > 1 ? k.i32(0) : consumer; }
+  struct Turn {
+    llvm::SmallVector<Val, 2> stages; ///< one, or one a half
+    llvm::SmallVector<KernelBuilder::Vals, 4> words;
+    /// Of each block, the group at hand and its number in the turn.
+    llvm::SmallVector<LowBitFormat::Group, 2> factors;
+    llvm::SmallVector<int64_t, 2> current;
+  };
+  Val codesAt(Val stage, unsigned block, Val consumer);
+  LowBitFormat::Group groupAt(Val stage, unsigned block, Val consumer,
+                              unsigned index);
+  void loadWords(Turn &turn, Val consumer);
+  KernelBuilder::Vals decode(Turn &turn, unsigned half, unsigned block,
+                             Val consumer);
+  void batch(Turn &turn, unsigned half, unsigned block, Val consumer,
+             KernelBuilder::Vals &sums);
+  void release(Val stage, Val condition);
+  Sums multiply(const Item &item, Val consumer, Place &place);
+
+  // Results.
+  void storeSums(const Sums &sums, unsigned firstColumn, unsigned columns,
+                 Val area, bool remote);
+  void finish(Epilogue &epilogue, const Item &item, unsigned firstColumn,
+              unsigned columns, Val firstThread, unsigned threads,
+              llvm::function_ref<Val(unsigned, Val, Val, Val)> sumAt, Val group,
+              unsigned groups);
+  void storeChunks(Epilogue &epilogue, const Item &item, Val consumer,
+                   const Sums &sums);
+  void storeDivided(Epilogue &epilogue, const Item &item, Val consumer,
+                    const Sums &sums);
+  Val scaleSums(const kernels::LowBitWeight &weight, Val sum, Val n);
+
+  // Tiles that several blocks have parts of.
+  Val partAt(Val worker, Val consumer);
+  Val flagAt(Val worker, Val consumer);
+  void publish(const Deal &d, Val consumer, const Sums &sums);
+  void awaitFlag(Val flag);
+  Sums addOthers(const Deal &d, const Item &item, Val consumer,
+                 const Sums &sums);
+
+  KernelFunction &f;
+  KernelBuilder &k;
+  codegen::IndexBuilder &ix;
+  const kernels::LowBitMatmul &mm;
+  llvm::SmallVector<LowBitFormat, 2> formats; ///< one a product
+  kernels::LowBitTile tile;                   ///< the one that is built
+  kernels::LowBitMatmul::TileMaps maps;
+  Val chosen;         ///< its number
+  Val rows;           ///< of lhs
+  unsigned width = 1; ///< neighbouring results of a thread
+  bool programmatic, weightsFirst;
+};
+
+} // namespace fusion::hopper
+
+#endif // FUSION_LIB_CODEGEN_HOPPER_LOWBITTEMPLATE_H
