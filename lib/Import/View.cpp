@@ -163,6 +163,21 @@ static bool growsUnlessZero(NodeImport &n, const SymExpr &from,
          n.symbols().provesAtMost(from, to);
 }
 
+/// `a == b` as text, without the terms that both have.
+static std::string equality(const SymExpr &a, const SymExpr &b) {
+  SymExpr sides[2] = {0, 0};
+  SymExpr difference = a - b;
+  for (const auto &[factors, coefficient] : difference.polynomial()) {
+    SymExpr term = std::abs(coefficient);
+    for (const std::string &factor : factors)
+      if (auto parsed = SymExpr::parse(factor))
+        term = term * *parsed;
+    SymExpr &side = sides[coefficient < 0];
+    side = side + term;
+  }
+  return sides[0].str() + " == " + sides[1].str();
+}
+
 /// An expansion whose sizes are equal or 1 at run time, without saying which:
 /// the element i of an axis reads i modulo the axis, right in both cases.
 static LogicalResult expandByTiling(NodeImport &n, SymShape target) {
@@ -179,7 +194,7 @@ static LogicalResult expandByTiling(NodeImport &n, SymShape target) {
   for (auto [a, b] : llvm::zip(from, target)) {
     if (growsUnlessZero(n, a, b)) {
       // (a - 1) * (a - b) == 0, without subtraction: a is 1 or equal to b.
-      n.symbols().addGuard((a * a + b).str() + " == " + (a * b + a).str());
+      n.symbols().addGuard(equality(a * a + b, a * b + a));
       continue;
     }
     SymShape sides[] = {SymShape(1, a), SymShape(1, b)};
