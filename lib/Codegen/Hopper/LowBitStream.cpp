@@ -151,13 +151,15 @@ Val LowBitStream::scaleIndex(const Step &step, unsigned number) {
 }
 
 /// `bytes` (2, 4, 8 or 16) at a global address, in an i32 each; where not
-/// active, zeros or whatever (`zeros`). Such loads keep their order, and stay
-/// before a wait for the previous kernel.
+/// active (null: always), zeros or whatever (`zeros`). Such loads keep their
+/// order, and stay before a wait for the previous kernel.
 static Vals loadBytes(KernelBuilder &k, Val address, Val active, unsigned bytes,
                       bool zeros) {
   ImplicitLocOpBuilder &b = k.builder();
   constexpr int64_t kEvictFirst = 0x12F0000000000000;
-  Val flag = k.wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
+  Val flag =
+      active ? k.wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)))
+             : k.i32(1);
   unsigned count = std::max(1u, bytes / 4);
   Vals operands{address, flag};
   std::string outputs, clear, constraints, in = "$" + std::to_string(count);
@@ -167,9 +169,11 @@ static Vals loadBytes(KernelBuilder &k, Val address, Val active, unsigned bytes,
     clear += "mov.b32 " + name + ", 0; ";
     constraints += "=&r,";
   }
-  std::string text = "{ .reg .pred p; setp.ne.b32 p, $" +
-                     std::to_string(count + 1) + ", 0; " +
-                     (zeros ? clear : "") + "@p ld.global.L1::no_allocate";
+  std::string text = "{ ";
+  if (active)
+    text += ".reg .pred p; setp.ne.b32 p, $" + std::to_string(count + 1) +
+            ", 0; " + (zeros ? clear : "") + "@p ";
+  text += "ld.global.L1::no_allocate";
   constraints += "l,r";
   if (bytes == 16) {
     operands.push_back(k.i64(kEvictFirst));
@@ -188,26 +192,22 @@ static Vals loadBytes(KernelBuilder &k, Val address, Val active, unsigned bytes,
 
 /// Of each group of the step, the elements of this lane's two rows.
 void LowBitStream::loadPairs(const Step &step, Type type, unsigned operand,
-                             bool zeros, Vals &words) {
+                             Val exists, Vals &words) {
   int64_t bytes = kernels::stripBytes(type), line = kernels::kStripRows * bytes;
   Val start = base(step, operand) +
               k.toI64(step.strip) * (weight.groups() * line) +
               k.toI64(high) * (2 * bytes);
   for (unsigned i = 0; i < shape.scalesPerStep(); ++i) {
     Val index = scaleIndex(step, i);
-    Val active = step.exists;
-    if (shape.scalesPerStep() > 1)
+    Val active = exists;
+    if (!hasWholeSteps() && shape.scalesPerStep() > 1)
       active = active && index < k.i32(weight.groups());
     words.append(loadBytes(k, start + k.toI64(index) * line, active,
-                           unsigned(2 * bytes), zeros));
+                           unsigned(2 * bytes), !hasWholeSteps()));
   }
 }
 
-// Words that are not loaded have to be zero at a strip's end. In the loop they
-// are, too: a register that may keep what it had would be taken for good.
-Vals LowBitStream::load(Val number, bool isFirst) {
-  bool zeros = !isFirst || !hasWholeSteps();
-  Step step = at(number);
+Vals LowBitStream::loadWords(const Step &step, Val exists) {
   Vals words;
   Val first = step.part * int64_t(shape.pieces);
   Val address = base(step, 0) +
@@ -215,17 +215,38 @@ Vals LowBitStream::load(Val number, bool isFirst) {
                     kernels::kUnitBytes +
                 k.toI64(k.lane()) * 16;
   for (unsigned i = 0; i < shape.pieces; ++i) {
-    Val active = step.exists;
+    Val active = exists;
     if (!hasWholeSteps())
       active = active && first + int64_t(i) < k.i32(weight.units());
     words.append(loadBytes(k, address + int64_t(i) * kernels::kUnitBytes,
-                           active, 16, zeros));
+                           active, 16, !hasWholeSteps()));
   }
   if (weight.scale() && !weight.oneScale)
-    loadPairs(step, weight.scale(), 1, zeros, words);
+    loadPairs(step, weight.scale(), 1, exists, words);
   if (weight.zero())
-    loadPairs(step, weight.zero(), 2, zeros, words);
+    loadPairs(step, weight.zero(), 2, exists, words);
   return words;
+}
+
+// Words beyond a strip's end have to be zero; those of steps that do not exist
+// are not used. To clear registers takes instructions, but in the loop one that
+// may keep what it had would be taken for good: there the loads are a branch.
+Vals LowBitStream::load(Val number, bool isFirst) {
+  Step step = at(number);
+  if (isFirst || !hasWholeSteps())
+    return loadWords(step, step.exists);
+  unsigned count = 4 * shape.pieces;
+  for (Type type : {weight.scale(), weight.zero()})
+    if (type && !weight.oneScale)
+      count += unsigned(shape.scalesPerStep()) *
+               (type.getIntOrFloatBitWidth() == 32 ? 2 : 1);
+  return k.choose(
+      step.exists,
+      [&] {
+        codegen::IndexBuilder::Scope scope(f.ix());
+        return loadWords(step, Val());
+      },
+      [&] { return Vals(count, k.i32(0)); });
 }
 
 //===----------------------------------------------------------------------===//

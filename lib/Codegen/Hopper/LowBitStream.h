@@ -77,7 +77,8 @@ private:
   Val base(const Step &step, unsigned operand);
   Val scaleIndex(const Step &step, unsigned number);
   void loadPairs(const Step &step, mlir::Type element, unsigned operand,
-                 bool zeros, Vals &words);
+                 Val exists, Vals &words);
+  Vals loadWords(const Step &step, Val exists);
   Vals pairOf(mlir::Type element, llvm::ArrayRef<Val> words);
   Vals floatsOf(mlir::Type element, Val low, Val high);
   /// Adds a step to the two rows' totals.
