@@ -201,6 +201,24 @@ static Outcome outcomeOf(StringRef code) {
                                                       : Outcome::Illegal;
 }
 
+/// Why a quantised weight among the ops has no fast kernel; empty: it may have.
+static std::string whySlowWeight(ArrayRef<Operation *> ops) {
+  for (Operation *op : ops) {
+    auto weight = dyn_cast<DequantizeOp>(op);
+    if (!weight || llvm::none_of(op->getUsers(), llvm::IsaPred<MatmulOp>))
+      continue;
+    if (weight.getGroupIndex())
+      return "the weight is read element by element: columns take their scales "
+             "by a group index";
+    int64_t block = weight.getBlockSize();
+    auto columns = getSymShape(weight.getInput()).back().asConstant();
+    if (block > 1 && block % 16 != 0 && columns && block < *columns)
+      return "the weight is read element by element: blocks of " +
+             std::to_string(block) + " columns are no multiple of 16";
+  }
+  return "";
+}
+
 void FormGroupsPass::reportSite(const SiteDecision &decision,
                                 Grouping &grouping) {
   const Site &site = decision.site;
@@ -219,6 +237,8 @@ void FormGroupsPass::reportSite(const SiteDecision &decision,
   }
   ArrayRef<Operation *> ops =
       cluster ? grouping.members(*cluster) : ArrayRef<Operation *>(site.ops);
+  if (cluster)
+    bucket.message = whySlowWeight(ops);
   Cost before = sumOfSingles(ops, costs);
   Cost after = costs.cost(Candidate(ops));
   bucket.flops = before.flops;
