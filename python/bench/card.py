@@ -2,7 +2,8 @@
 """Speed on a card: generated kernels and whole models beside torch eager, torch.compile, cuBLAS(Lt), attention backends and hand-written
 Triton, in one run.
 
-    card.py [--bin build/dev/bin] [--only gemm,gated,gemv,norm,attention,decode-attention,int4,model,model-int4] [--seconds 60]
+    card.py [--bin build/dev/bin] [--only gemm,gated,gemv,norm,attention,decode-attention,int4,low-bit,model,
+            model-int4] [--seconds 60]
             [--max-autotune] [--peers-only | --ours-only] [--layers N] [--out results.json]
 
 Medians of rounds in random order, each operation repeated over random tensors that exceed the L2 cache; the spread (10 % to 90 % of
@@ -21,7 +22,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-SECTIONS = ("gemm", "gated", "gemv", "norm", "attention", "decode-attention", "int4", "model", "model-int4")
+SECTIONS = ("gemm", "gated", "gemv", "norm", "attention", "decode-attention", "int4", "low-bit", "model", "model-int4")
 
 
 def environment():
@@ -95,7 +96,10 @@ class Bench:
             dtype = onnx.helper.tensor_dtype_to_np_dtype(t.data_type)
             raw = np.fromfile(model.parent / place["location"], np.uint8, int(place["length"]), offset=int(place["offset"]))
             tensor = torch.from_numpy(raw).cuda()
-            result[t.name] = (tensor if dtype == np.uint8 else tensor.view(torch.bfloat16)).view(*t.dims)
+            if dtype.itemsize == 2:
+                tensor = tensor.view(torch.bfloat16)
+            # Two elements of 4 bits a byte.
+            result[t.name] = tensor.view(*t.dims[:-1], -1)
         return result
 
     def point(self, name, variants, target=None, floor_us=None, rounds=21, rest_s=0.0):

@@ -84,6 +84,54 @@ def int4_matmuls(path, m, n, k, sets, count):
     return ops.save()
 
 
+GLOBAL_SCALE = 0.02  # of NVFP4's scales
+
+
+def low_bit_weight(ops, kind, i, n, k):
+    """Random codes, scales and zero points of one weight: FP8 with a scale a row, NVFP4, or int4 in blocks."""
+    def codes(name, data_type, dims, size, mask, field):
+        ops.random._write(ops.w.reserve(name, data_type, dims, size), size, np.dtype(np.uint8), np.uint8(mask), np.uint8(field))
+        return name
+    if kind == "fp8":  # magnitudes from 1/2 to 2: no NaN
+        return [codes(f"q{i}", TensorProto.FLOAT8E4M3FN, (n, k), n * k, 0x8F, 0x30), ops.random.floats(f"s{i}", BF16, (n,), k ** -0.5, positive=True)]
+    if kind == "nvfp4":
+        return [codes(f"q{i}", TensorProto.FLOAT4E2M1, (n, k), n * k // 2, 0xFF, 0), codes(f"s{i}", TensorProto.FLOAT8E4M3FN, (n, k // 16), n * k // 16, 0x0F, 0x30)]
+    groups = k // random_llama.GROUP
+    weight = [ops.random.bits(f"q{i}", (n, groups, random_llama.GROUP // 2)), ops.random.floats(f"s{i}", BF16, (n, groups), k ** -0.5 / 4.6, positive=True)]
+    return weight + [ops.random.bits(f"z{i}", (n, groups // 2))] if kind == "zeros" else weight
+
+
+def low_bit_product(ops, kind, name, x, weight, n, k, output=None):
+    node = ops.w.node
+    if kind in ("int4", "zeros"):
+        return node("MatMulNBits", [x, *weight], f"{name}/MatMulNBits", output=output, domain="com.microsoft", K=k, N=n, bits=4, block_size=random_llama.GROUP)
+    q, s = weight
+    if kind == "nvfp4":
+        s = node("DequantizeLinear", [s, ops.w.constant(GLOBAL_SCALE, np.float32)], f"{name}/DequantizeLinear_1")
+        w = node("Cast", [node("DequantizeLinear", [q, s], f"{name}/DequantizeLinear", axis=1, block_size=16)], f"{name}/Cast", to=ops.number)
+    else:
+        w = node("DequantizeLinear", [q, s], f"{name}/DequantizeLinear", axis=0)
+    return node("MatMul", [x, node("Transpose", [w], f"{name}/Transpose", perm=[1, 0])], f"{name}/MatMul", output=output)
+
+
+def low_bit_matmuls(path, kind, m, n, k, sets, count, gated=False):
+    ops = Ops(path)
+    weights = [low_bit_weight(ops, kind, i, n, k) for i in range(2 * sets if gated else sets)]
+    for i in range(count):
+        x = ops.input(f"x{i}", [m, k])
+        ops.output(f"y{i}", [m, n])
+        if not gated:
+            low_bit_product(ops, kind, f"/{i}", x, weights[i % sets], n, k, f"y{i}")
+            continue
+        g, u = (low_bit_product(ops, kind, f"/{i}/{part}", x, weights[2 * (i % sets) + j], n, k) for j, part in enumerate(("gate", "up")))
+        node = ops.w.node
+        s = node("Mul", [g, node("Sigmoid", [g], f"/{i}/Sigmoid")], f"/{i}/Mul")
+        node("Mul", [s, u], f"/{i}/Mul_1", output=f"y{i}")
+    ops.random.finish()
+    ops.w.save("ops", {"": 23, "com.microsoft": 1})
+    return path
+
+
 def add_rms_norms(path, rows, width, count, epsilon=1e-5):
     ops = Ops(path)
     w, f = ops.w, np.float32

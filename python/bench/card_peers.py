@@ -147,6 +147,24 @@ def dequantised(packed, scales):
     return ((q.bfloat16() - 8) * scales[..., None]).flatten(1)
 
 
+def low_bit(kind, weights, i, global_scale):
+    """[N, K] in bf16 of a weight of card_models.low_bit_weight."""
+    q, s = weights[f"q{i}"], weights[f"s{i}"]
+    if kind == "fp8":
+        return (q.view(torch.float8_e4m3fn).float() * s.float()[:, None]).bfloat16()
+    if kind == "nvfp4":
+        values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], device="cuda")
+        values = torch.cat((values, -values))
+        codes = torch.stack((q & 15, q >> 4), -1).flatten(1)
+        scales = s.view(torch.float8_e4m3fn).float() * global_scale
+        return (values[codes.long()] * scales.repeat_interleave(16, 1)).bfloat16()
+    if kind == "int4":
+        return dequantised(q, s)
+    z = torch.stack((weights[f"z{i}"] & 15, weights[f"z{i}"] >> 4), -1).flatten(1)
+    codes = torch.stack((q & 15, q >> 4), -1).view(*q.shape[:2], -1)
+    return ((codes.float() - z.float()[..., None]) * s.float()[..., None]).bfloat16().flatten(1)
+
+
 def tinygemm(packed, scales):
     """torch's own int4 kernel over the same weights."""
     n = packed.shape[0]

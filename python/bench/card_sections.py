@@ -297,6 +297,66 @@ def int4(bench):
         int4_product(bench, m, 28672, 4096)
 
 
+# Other formats of 4 and 8 bits
+
+FORMAT_TARGETS = {("nvfp4", 1): 28, ("nvfp4", 64): 38, ("fp8", 1): 31, ("fp8", 64): 38}
+ROW_BYTES = {"fp8": lambda k: k, "nvfp4": lambda k: k / 2 + k / 16, "int4": lambda k: k / 2 + k / 64, "zeros": lambda k: k / 2 + k / 64 + k / 256}
+
+
+@guarded
+def low_bit_product(bench, kind, m, n, k):
+    size = int(n * ROW_BYTES[kind](k))
+    floor = max(size / bench.ceilings["read_GBps"] / 1e3, 2 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
+    sets = card_models.copies(size, most=8)
+    count = max(sets, card_models.repeats(floor, most=100))
+    model = card_models.low_bit_matmuls(bench.folder / "m.onnx", kind, m, n, k, sets, count)
+    weights = bench.weights(model)
+    x = [random(m, k) for _ in range(count)]
+    dense = [peers.low_bit(kind, weights, i, card_models.GLOBAL_SCALE) for i in range(min(sets, 3))]
+    reference = x[0].float() @ dense[0].float().t()
+    found = peer(bench, "bf16 dense cuBLAS", [lambda a=a, w=w: F.linear(a, w) for a, w in zip(x, dense)], reference)
+    outputs = {f"y{i}": random(m, n) for i in range(count)}
+    inputs = {f"x{i}": t for i, t in enumerate(x)}
+    found += ours(bench, model, inputs, outputs, count, lambda: {"y0": reference})
+    us = FORMAT_TARGETS.get((kind, m))
+    target = (f"{us} us / fusion", lambda t: us / t["fusion"], 1.0) if us else ("bf16 dense / fusion", lambda t: t["bf16 dense cuBLAS"] / t["fusion"], 1.0)
+    if kind == "zeros":
+        model = card_models.low_bit_matmuls(bench.folder / "s.onnx", "int4", m, n, k, sets, count)
+        symmetric = ours(bench, model, inputs, outputs, count, lambda: {})
+        found += [dataclasses.replace(v, name="fusion, symmetric") for v in symmetric]
+        target = ("1.08 x symmetric / fusion", lambda t: 1.08 * t["fusion, symmetric"] / t["fusion"], 1.0)
+    bench.point(f"{kind} M={m} N={n} K={k}", found, target, floor)
+
+
+@guarded
+def low_bit_front(bench, m, n, k):
+    """silu(x gate) * (x up) in int4, beside one product of as many rows."""
+    size = 2 * int(n * ROW_BYTES["int4"](k))
+    floor = max(size / bench.ceilings["read_GBps"] / 1e3, 4 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
+    sets = card_models.copies(size, most=8)
+    count = max(sets, card_models.repeats(floor, most=100))
+    x = [random(m, k) for _ in range(count)]
+    inputs = {f"x{i}": t for i, t in enumerate(x)}
+    model = card_models.low_bit_matmuls(bench.folder / "m.onnx", "int4", m, n, k, sets, count, gated=True)
+    weights = bench.weights(model)
+    gate, up = (peers.low_bit("int4", weights, i, 1).float() for i in (0, 1))
+    reference = F.silu(x[0].float() @ gate.t()) * (x[0].float() @ up.t())
+    found = ours(bench, model, inputs, {f"y{i}": random(m, n) for i in range(count)}, count, lambda: {"y0": reference})
+    plain = card_models.low_bit_matmuls(bench.folder / "p.onnx", "int4", m, 2 * n, k, sets, count)
+    found += [dataclasses.replace(v, name="fusion, plain product") for v in ours(bench, plain, inputs, {f"y{i}": random(m, 2 * n) for i in range(count)}, count, lambda: {})]
+    bench.point(f"int4 SwiGLU front M={m} {k}->{n}", found, ("1.05 x plain product / fusion", lambda t: 1.05 * t["fusion, plain product"] / t["fusion"], 1.0), floor)
+
+
+def low_bit(bench):
+    for m in (1, 64, 2048):
+        for kind in ("nvfp4", "fp8"):
+            low_bit_product(bench, kind, m, 28672, 4096)
+    for m in (16, 64, 128, 2048):
+        low_bit_product(bench, "zeros", m, 28672, 4096)
+    for m in (1, 16, 64):
+        low_bit_front(bench, m, 14336, 4096)
+
+
 # Whole models
 
 def generated(bench, form, c):

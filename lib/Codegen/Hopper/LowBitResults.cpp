@@ -47,35 +47,58 @@ void LowBitTemplate::storeSums(const Sums &sums, unsigned firstColumn,
       }
 }
 
-/// What the fragments left out, for the sums of neighbouring rows n.
-Val LowBitTemplate::scaleSums(const LowBitWeight &weight, Val sum, Val n) {
-  const LowBitFormat &format = formats[0];
-  double factor = format.sumFactor() * weight.factor;
-  if (factor != 1)
-    sum = sum * k.f32(factor);
+/// What the fragments left out of the sums of neighbouring rows n; null:
+/// nothing.
+Val LowBitTemplate::factorOf(const LowBitWeight &weight, Val n) {
+  double constant = formats[0].sumFactor() * weight.factor;
+  Val factor = constant != 1 ? k.f32(constant) : Val();
+  auto times = [&](Val other) { factor = factor ? other * factor : other; };
   auto load = [&](BlockArgument argument, bool one) {
     f.group().setWidth(one ? 1 : width);
-    Index at = one ? ix.index(0) : ix.index(k.toIndex(n), 1, width);
+    // Rows past the end give the last ones.
+    Val row = k.min(n, k.i32(mm.n - width));
+    Index at = one ? ix.index(0) : ix.index(k.toIndex(row), 1, width);
     Val value =
         k.wrap(f.target->load(f.group(), argument, at, one ? 1 : width));
     f.group().setWidth(width);
     return value;
   };
   if (weight.globalScale)
-    sum = sum * load(weight.globalScale, true);
+    times(load(weight.globalScale, true));
   if (!mm.scaled && weight.scales)
-    sum = sum * load(weight.scales, weight.oneScale);
-  return sum;
+    times(load(weight.scales, weight.oneScale));
+  return factor;
+}
+
+/// Where a thread's results of a tile's first row group begin.
+Val LowBitTemplate::firstRow(const Item &item, Val thread) {
+  int64_t slice = 64 / tile.cluster;
+  Val n = item.row0 + (thread % (slice / width)) * int64_t(width);
+  return tile.cluster > 1 ? n + blockInCluster(k) * slice : n;
+}
+
+/// The factors of a thread's rows in a row group, of each block or product.
+LowBitTemplate::Factors LowBitTemplate::factorsOf(const Item &item, Val thread,
+                                                  Val group) {
+  unsigned all = kLowBitConsumers / tile.sharers;
+  Val n = firstRow(item, thread) + group * int64_t(64);
+  Factors factors;
+  for (unsigned i = 0; i < tile.blocks; ++i)
+    factors.push_back(mm.products() == 2
+                          ? factorOf(mm.weights[i], n)
+                          : factorOf(mm.weights[0], n + int64_t(64 * all * i)));
+  return factors;
 }
 
 /// Results of `columns` rows of lhs, 64 (or a slice of them) columns of each of
 /// `groups` row groups from `group` on. `sumAt`: the sums of a block at a
-/// position within its rows, of a column, of a row group.
+/// position within its rows, of a column, of a row group. `known`: the factors
+/// of the thread's rows, where it has one row group.
 void LowBitTemplate::finish(
     Epilogue &epilogue, const Item &item, unsigned firstColumn,
     unsigned columns, Val firstThread, unsigned threads,
     llvm::function_ref<Val(unsigned, Val, Val, Val)> sumAt, Val group,
-    unsigned groups) {
+    unsigned groups, ArrayRef<Val> known) {
   bool gated = mm.products() == 2;
   int64_t slice = 64 / tile.cluster, perRow = slice / width;
   unsigned blocks = gated ? 1 : tile.blocks;
@@ -85,9 +108,7 @@ void LowBitTemplate::finish(
   int64_t passes = llvm::divideCeil(total, atOnce);
   Val inSlice = (firstThread % perRow) * int64_t(width);
   Val first = firstThread / perRow;
-  Val n0 = item.row0 + inSlice;
-  if (tile.cluster > 1)
-    n0 = n0 + blockInCluster(k) * slice;
+  Val n0 = firstRow(item, firstThread);
   auto pass = [&](unsigned block, Val at) {
     IndexBuilder::Scope scope(ix);
     Val column = groups > 1 ? at % int64_t(columns) : at;
@@ -102,9 +123,10 @@ void LowBitTemplate::finish(
       SmallVector<Epilogue::Element> elements;
       for (unsigned p = 0; p < mm.products(); ++p) {
         Val sum = sumAt(gated ? p : block, inSlice, column, inGroup);
+        unsigned number = gated ? p : block;
+        Val factor = known.empty() ? factorOf(mm.weights[p], n) : known[number];
         MatmulOp product = mm.weights[p].product;
-        elements.push_back(
-            {product.getResult(), scaleSums(mm.weights[p], sum, n)});
+        elements.push_back({product.getResult(), factor ? sum * factor : sum});
       }
       Indices indices =
           *ix.delinearize(ix.index(Value(k.toIndex(m))),
@@ -138,13 +160,14 @@ void LowBitTemplate::storeChunks(Epilogue &epilogue, const Item &item,
     Val place = (column + int64_t(block * columns)) * stride + row;
     return k.load(k.at(area, place << 2), k.i32(0), type, {4 * width, false});
   };
+  Factors factors = factorsOf(item, threadInGroup(k), consumer);
   for (unsigned first = 0; first < tile.columns; first += columns) {
     k.when(item.column0 + int64_t(first) < rows, [&] {
       IndexBuilder::Scope scope(ix);
       storeSums(sums, first, columns, area, /*remote=*/false);
       meet(k, consumer + 1, kWarpgroup);
       finish(epilogue, item, first, columns, threadInGroup(k), kWarpgroup,
-             sumAt, consumer, 1);
+             sumAt, consumer, 1, factors);
       meet(k, consumer + 1, kWarpgroup);
     });
   }
@@ -188,8 +211,11 @@ void LowBitTemplate::storeDivided(Epilogue &epilogue, const Item &item,
   };
   unsigned groups = kLowBitConsumers / tile.sharers;
   Val thread = k.thread() - int64_t(kWarpgroup);
+  Factors factors;
+  if (groups == 1)
+    factors = factorsOf(item, thread, k.i32(0));
   finish(epilogue, item, 0, tile.columns, thread, kThreads, sumAt, k.i32(0),
-         groups);
+         groups, factors);
   if (tile.cluster == 1)
     meet(k, k.i32(3), kThreads);
 }

@@ -95,12 +95,15 @@ private:
   void finish(Epilogue &epilogue, const Item &item, unsigned firstColumn,
               unsigned columns, Val firstThread, unsigned threads,
               llvm::function_ref<Val(unsigned, Val, Val, Val)> sumAt, Val group,
-              unsigned groups);
+              unsigned groups, llvm::ArrayRef<Val> known);
   void storeChunks(Epilogue &epilogue, const Item &item, Val consumer,
                    const Sums &sums);
   void storeDivided(Epilogue &epilogue, const Item &item, Val consumer,
                     const Sums &sums);
-  Val scaleSums(const kernels::LowBitWeight &weight, Val sum, Val n);
+  using Factors = llvm::SmallVector<Val, 2>;
+  Val factorOf(const kernels::LowBitWeight &weight, Val n);
+  Val firstRow(const Item &item, Val thread);
+  Factors factorsOf(const Item &item, Val thread, Val group);
 
   // Tiles that several blocks have parts of.
   Val partAt(Val worker, Val consumer);
