@@ -291,6 +291,8 @@ static artifact::TensorMap getMap(const StridedView &view,
 static CardLaunch launchPrefill(KernelOp kernel, const PrefillAttention &p) {
   CardLaunch launch;
   launch.family = CardLaunch::Family::AttentionPrefill;
+  // Sums of the widest heads leave no registers for what tiles and halves need.
+  launch.spillAllowance = p.group.depth > 192 ? 128 : 0;
   artifact::CardStage stage;
   stage.symbol = kernel.getSymName().str();
   stage.threads = 3 * 128;

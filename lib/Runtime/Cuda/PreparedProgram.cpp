@@ -188,6 +188,25 @@ Result<EncodedMap *> PreparedProgram::encode(
   return &result;
 }
 
+/// Products that read by tensor maps store pieces of 16 bytes as well; other
+/// kernels look at the addresses themselves.
+Status
+PreparedProgram::checkAlignment(const CardLaunch &launch,
+                                const std::vector<Region> &arguments) const {
+  constexpr uint64_t kPiece = 16;
+  bool maps = !launch.steps.empty() && !launch.steps[0].maps.empty();
+  if (!maps || model.kernels[launch.launch->kernel].family != "matmul")
+    return {};
+  for (const Region &argument : arguments)
+    if (argument.bytes >= kPiece && argument.address % kPiece != 0)
+      return Status(StatusCode::InvalidInput,
+                    describeLaunch(model, *launch.launch) +
+                        " needs tensors at multiples of 16 bytes, one lies " +
+                        std::to_string(argument.address % kPiece) +
+                        " bytes behind; copy it to an aligned place");
+  return {};
+}
+
 Status PreparedProgram::prepareLaunch(const Driver &driver,
                                       const CudaCode &code,
                                       const Placement &placement,
@@ -195,6 +214,8 @@ Status PreparedProgram::prepareLaunch(const Driver &driver,
   const CardLaunch &launch = program.launches[index];
   std::vector<Region> arguments;
   if (Status s = resolve(placement, launch, arguments); !s)
+    return s;
+  if (Status s = checkAlignment(launch, arguments); !s)
     return s;
   std::vector<Address> &values = pointers.emplace_back();
   for (const Region &argument : arguments)

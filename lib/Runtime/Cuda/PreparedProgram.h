@@ -74,6 +74,8 @@ private:
     std::vector<void *> parameters;
   };
 
+  Status checkAlignment(const CardLaunch &launch,
+                        const std::vector<Region> &arguments) const;
   Status prepareLaunch(const Driver &driver, const CudaCode &code,
                        const Placement &placement, uint32_t index);
   Status resolve(const Placement &placement, const CardLaunch &launch,

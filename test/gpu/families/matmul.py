@@ -9,10 +9,15 @@ SHAPES = [(1, 64, 64), (1, 4096, 512), (1, 511, 257), (2, 256, 192), (3, 130, 66
 # Tiles of every width, blocks that share K, tails of each; K and N multiples of 8.
 LARGE = [(128, 1024, 2048), (257, 768, 1024), (700, 1000, 520), (1100, 2048, 520), (2048, 1536, 64)]
 
+# Numbers of rows that are known, for which weights are streamed or tiles are narrow: tails, tiles of many parts and of one.
+FEW = [(2, 1000, 2056), (5, 256, 512), (9, 1000, 1032), (16, 4096, 520), (24, 328, 4096), (32, 1000, 520), (33, 640, 1024), (64, 4096, 512),
+       (128, 6144, 520)]
 
-def product(dtype, m, n, k, transposed=False, epilogue=""):
+
+def product(dtype, m, n, k, transposed=False, epilogue="", known=False):
     g = Graph(dtype, seed=m * 7 + n * 3 + k)
-    x = g.input("x", (m, k), dims=["rows", k])
+    rows = m if known else "rows"
+    x = g.input("x", (m, k), dims=[rows, k])
     w = g.weight("w", (n, k) if transposed else (k, n), scale=k ** -0.5)
     right = g.node("Transpose", [w], perm=[1, 0]) if transposed else w
     y = g.node("MatMul", [x, right])
@@ -26,14 +31,14 @@ def product(dtype, m, n, k, transposed=False, epilogue=""):
         y = g.node("Gelu", [y])
         value = value * 0.5 * (1 + np.vectorize(erf)(value / 2 ** 0.5))
     if "residual" in epilogue:
-        r = g.input("r", (m, n), dims=["rows", n])
+        r = g.input("r", (m, n), dims=[rows, n])
         y, value, scale = g.node("Add", [r, y]), value + g[r], scale + np.abs(g[r])
     return g.case({g.output(y): Expected(value, scale=scale)})
 
 
-def gated(dtype, m, n, k):
+def gated(dtype, m, n, k, known=False):
     g = Graph(dtype, seed=m + n + k)
-    x = g.input("x", (m, k), dims=["rows", k])
+    x = g.input("x", (m, k), dims=[m if known else "rows", k])
     a, b = (g.weight(name, (k, n), scale=k ** -0.5) for name in ("gate", "up"))
     gate, up = g.node("MatMul", [x, a]), g.node("MatMul", [x, b])
     y = g.output(g.node("Mul", [g.node("Mul", [gate, g.node("Sigmoid", [gate])]), up]))
@@ -57,6 +62,11 @@ def cases(sample):
                 yield Case(f"large_{dtype}_{m}x{n}x{k}" + "_t" * transposed, lambda a=(dtype, m, n, k, transposed): product(*a))
         yield Case(f"large_gated_{m}x{n}x{k}", lambda a=("f16", m, n, k): gated(*a))
         yield Case(f"large_residual_{m}x{n}x{k}", lambda a=("bf16", m, n, k, False, "bias_residual"): product(*a))
+    for m, n, k in FEW[2:4] if sample else FEW:
+        for dtype in ("bf16", "f16"):
+            yield Case(f"few_{dtype}_{m}x{n}x{k}", lambda a=(dtype, m, n, k): product(*a, known=True))
+        yield Case(f"few_gated_{m}x{n}x{k}", lambda a=("bf16", m, n, k): gated(*a, known=True))
+        yield Case(f"few_residual_{m}x{n}x{k}", lambda a=("bf16", m, n, k, True, "bias_residual"): product(*a, known=True))
     for dtype in ("bf16", "f16"):
         yield Case(f"batched_{dtype}", lambda a=(dtype, 77, 96, 136): batched(*a))
     for i, (m, n, k) in enumerate(SHAPES):
