@@ -266,8 +266,8 @@ Vals SimtAttention::scores() {
                   Vals sums(carried.begin(), carried.end());
                   for (int64_t u = 0; u < unroll; ++u) {
                     Val d = from + u;
-                    Val a = load4(d * int64_t(tile.rows + 4) + myRow);
-                    Val b = load4(d * int64_t(tile.keys + 4) + myKey +
+                    Val a = load4(d * (int64_t(tile.rows) + 4) + myRow);
+                    Val b = load4(d * (int64_t(tile.keys) + 4) + myKey +
                                   tile.keyOffset(s.d));
                     for (unsigned i = 0; i < 4; ++i)
                       for (unsigned j = 0; j < 4; ++j)
@@ -306,9 +306,9 @@ void SimtAttention::addValues(Vals &state) {
                Vals next(carried.begin(), carried.end());
                for (int64_t u = 0; u < kUnroll; ++u) {
                  Val key = from + u;
-                 Val p = load4(key * int64_t(tile.rows + 4) + myRow + terms);
+                 Val p = load4(key * (int64_t(tile.rows) + 4) + myRow + terms);
                  for (unsigned g = 0; g < repeats(); ++g) {
-                   Val v = load4(key * pitch + myKey + int64_t(g * tile.keys) +
+                   Val v = load4(key * pitch + myKey + int64_t(g) * tile.keys +
                                  values);
                    for (unsigned i = 0; i < 4; ++i)
                      for (unsigned j = 0; j < 4; ++j) {
@@ -372,7 +372,7 @@ Vals SimtAttention::step(Val key0, ArrayRef<Val> old) {
     for (unsigned i = 0; i < 4; ++i)
       column = k.insert(x[4 * i + j], column, i);
     k.store(column, memory,
-            (myKey + int64_t(j)) * int64_t(tile.rows + 4) + myRow +
+            (myKey + int64_t(j)) * (int64_t(tile.rows) + 4) + myRow +
                 tile.termOffset(s.d, s.dv),
             {16, false});
   }
@@ -425,7 +425,7 @@ void SimtAttention::storeResults(ArrayRef<Val> state) {
             k.select(blind, whenBlind(), state[resultAt(i, g, j)] * scale), v,
             j);
       k.store(v, memory,
-              (myRow + int64_t(i)) * pitch + myKey + int64_t(g * tile.keys),
+              (myRow + int64_t(i)) * pitch + myKey + int64_t(g) * tile.keys,
               {16, false});
     }
   }
@@ -456,7 +456,7 @@ void SimtAttention::shareResults(ArrayRef<Val> state, Val tileNumber,
   for (unsigned i = 0; i < 4; ++i)
     for (unsigned g = 0; g < repeats(); ++g)
       put(state.slice(resultAt(i, g, 0), 4),
-          (myRow + int64_t(i)) * pitch + myKey + int64_t(g * tile.keys));
+          (myRow + int64_t(i)) * pitch + myKey + int64_t(g) * tile.keys);
   k.when(myKey == k.i32(0), [&] {
     put(state.slice(0, 4), myRow + maxima);
     put(state.slice(4, 4), myRow + sums);
@@ -487,7 +487,7 @@ void SimtAttention::shareResults(ArrayRef<Val> state, Val tileNumber,
       }
       for (unsigned part = 0; part < splits; ++part)
         k.store(k.select(total == k.f32(0), whenBlind(), scale[part] / total),
-                memory, row + (factors + int64_t(part * tile.rows)), {});
+                memory, row + (factors + int64_t(part) * tile.rows), {});
     });
     k.barrier();
     finishFrom([&](Val row, Val column) {
@@ -498,7 +498,7 @@ void SimtAttention::shareResults(ArrayRef<Val> state, Val tileNumber,
                        start(k.wrap(ix.constant(part))) +
                            k.toIndex(row * pitch + column),
                        type, {4 * outVector, false});
-        Val factor = k.load(memory, row + (factors + int64_t(part * tile.rows)),
+        Val factor = k.load(memory, row + (factors + int64_t(part) * tile.rows),
                             real, {});
         total = total ? total + x * factor : x * factor;
       }

@@ -313,7 +313,7 @@ Vals SimtMatmul::multiply(ArrayRef<Val> init, Val buffer) {
     Vals result;
     Val line = (buffer * int64_t(tile.depth) + at) * int64_t(operand.pitch());
     for (unsigned r = 0; r < repeats; ++r) {
-      Val v = k.load(operand.memory, line + mine + int64_t(r * pattern), four,
+      Val v = k.load(operand.memory, line + mine + int64_t(r) * pattern, four,
                      {16, false});
       for (unsigned lane = 0; lane < 4; ++lane)
         result.push_back(k.extract(v, lane));
@@ -458,9 +458,9 @@ void SimtMatmul::shareSums(ArrayRef<Val> sums, Val split, Val columnTile) {
           Val v = k.constant(four, 0);
           for (unsigned j = 0; j < 4; ++j)
             v = k.insert(sums[sumAt(p, h, i, g, j)], v, j);
-          Val row = k.toIndex(myRow) + int64_t(h * tile.patternRows() + i);
+          Val row = k.toIndex(myRow) + (int64_t(h) * tile.patternRows() + i);
           Val at = row * int64_t(tile.columns()) + k.toIndex(myColumn) +
-                   int64_t(g * tile.patternColumns());
+                   int64_t(g) * tile.patternColumns();
           k.store(v, f.workspace, start(split, p) + at, {16, false});
         }
   Val last = k.arriveLast(f.counters, columnTile, splits);

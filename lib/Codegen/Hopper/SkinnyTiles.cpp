@@ -103,7 +103,7 @@ void TilesTemplate::loadLhs(Val unit, Place place) {
     auto load = [&] {
       loadTile(k, f.maps[0],
                k.at(stageAt(place.stage),
-                    int64_t(shape.weightBytes() + row * kTileRowBytes)),
+                    int64_t(shape.weightBytes()) + row * kTileRowBytes),
                pipe.fullBarrier(place), {at, k.i32(row)});
     };
     if (row == 0)
@@ -302,7 +302,7 @@ void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
   // The results of the tile before have left.
   meet(k, consumer + 1, kWarpgroup);
   for (unsigned i = 0; i < registers.size(); ++i) {
-    Val at = (column + int64_t(i / 4 * 8 + i % 2)) * kStride + row +
+    Val at = (column + (int64_t(i) / 4 * 8 + i % 2)) * kStride + row +
              int64_t(i / 2 % 2 * 8);
     k.store(registers[i], staging, at, {4, false});
   }
@@ -312,7 +312,7 @@ void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
   for (unsigned i = 0; i < kWgmmaRows / 2; i += 2) {
     Val at =
         k.min(row + int64_t(i / 2 % 2 * 8), k.i32(shape.rows - 1)) * kStride +
-        column + int64_t(i / 4 * 8);
+        column + int64_t(i) / 4 * 8;
     Val both = k.load(staging, at, pair, {8, false});
     turned.push_back(k.extract(both, 0));
     turned.push_back(k.extract(both, 1));
