@@ -129,7 +129,7 @@ void RowPasses::readFrom(Value value, Value buffer) {
     if (!inRow(indices))
       return nullptr;
     const Index &column = indices[shape.axes[0]];
-    if (column.lane > 1)
+    if (column.lane != 0 && column.lane != 1)
       return nullptr;
     return k.loadVector(buffer, type, column.base,
                         column.lane ? k.e().width() : 1);
@@ -217,7 +217,7 @@ void RowPasses::softmax(SoftmaxOp op) {
       x = m.sub(x, lanes ? k.e().broadcast(top) : top);
       r = m.sub(x, lanes ? k.e().broadcast(shift) : shift);
     } else {
-      if (column.lane > 1)
+      if (column.lane != 0 && column.lane != 1)
         return nullptr;
       Value x = k.loadVector(terms, type, column.base,
                              column.lane ? k.e().width() : 1);

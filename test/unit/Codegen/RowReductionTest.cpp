@@ -124,6 +124,40 @@ TEST(RowReduction, LayerNormOverTwoAxesInBf16) {
   });
 }
 
+// What passes keep for each other, read from the row's end.
+TEST(RowReduction, KeptElementsReversed) {
+  Program program(
+      R"(fusion.kernel @k config #fusion.config<"row_reduction", {}> sizes 0
+    (%x: tensor<3x37xf32>) {
+    %0 = fusion.abs %x : (tensor<3x37xf32>) -> tensor<3x37xf32>
+    %1 = fusion.reduce_max %0 axes = [1] {keepdims} : (tensor<3x37xf32>) -> tensor<3x1xf32>
+    %2 = fusion.slice %0 starts = ["0", "36"] steps = [1, -1] : (tensor<3x37xf32>) -> tensor<3x37xf32>
+    %3 = fusion.softmax %0 axis = 1 : (tensor<3x37xf32>) -> tensor<3x37xf32>
+    %4 = fusion.slice %3 starts = ["0", "36"] steps = [1, -1] : (tensor<3x37xf32>) -> tensor<3x37xf32>
+    fusion.yield %1, %2, %4 : tensor<3x1xf32>, tensor<3x37xf32>, tensor<3x37xf32> })");
+  ASSERT_TRUE(program.ok()) << program.error();
+  auto x = randomFloats(111, 1);
+  std::vector<Buffer> buffers{Buffer::of(x), Buffer::poisoned(12),
+                              Buffer::poisoned(444), Buffer::poisoned(444)};
+  program.run(buffers, {}, [&] {
+    auto top = buffers[1].as<float>(), reversed = buffers[2].as<float>(),
+         parts = buffers[3].as<float>();
+    for (int r = 0; r < 3; ++r) {
+      double largest = 0, sum = 0;
+      for (int j = 0; j < 37; ++j) {
+        largest = std::max(largest, std::abs(double(x[r * 37 + j])));
+        sum += std::exp(std::abs(double(x[r * 37 + j])));
+      }
+      EXPECT_EQ(top[r], float(largest));
+      for (int j = 0; j < 37; ++j) {
+        double element = std::abs(double(x[r * 37 + 36 - j]));
+        ASSERT_EQ(reversed[r * 37 + j], float(element));
+        ASSERT_NEAR(parts[r * 37 + j], std::exp(element) / sum, 1e-7);
+      }
+    }
+  });
+}
+
 // A mean along an inner axis, its square root in the same kernel, a transposed
 // copy of the input besides.
 TEST(RowReduction, MeanAlongMiddleAxis) {
