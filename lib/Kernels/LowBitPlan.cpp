@@ -35,7 +35,8 @@ double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
   if (t.columns >= 128 && !t.divides() && sharedWaves > 1)
     waves = std::min(waves, sharedWaves + double(kStreamTurns) / double(turns));
   int64_t own = llvm::divideCeil(turns, int64_t(t.cluster));
-  double products = productClocks(t.columns) * 8 * (t.rows() / 64);
+  int64_t groups = t.rows() / 64;
+  double products = productClocks(t.columns) * 8 * double(groups);
   double decode = 850 * problem.decode * t.rows() / 256;
   double open = t.resident == 2 ? 0.25 : 0.35;
   double turn = std::max(products, decode) + open * std::min(products, decode);

@@ -125,7 +125,7 @@ Val LowBitFormat::floatBase(ArrayRef<Val> words, unsigned j) {
     Val w = words[0];
     magnitude = 0x01c0;
     if (j < 3)
-      bits = (w << int64_t(3 * j)) & mask(0x81c0);
+      bits = (w << (int64_t(j) * 3)) & mask(0x81c0);
     else
       bits = ((w << 1) & mask(0x8000)) | ((w >> 5) & mask(0x0100)) |
              ((w >> 4) & mask(0x00c0));

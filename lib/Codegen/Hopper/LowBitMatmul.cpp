@@ -255,7 +255,7 @@ Val LowBitTemplate::codesAt(Val stage, unsigned block, Val consumer) {
   unsigned groups = kLowBitConsumers / tile.sharers;
   Val strip = rowGroup(consumer) * int64_t(4) + warpInGroup(k);
   if (!gated)
-    strip = strip + int64_t(block * groups * 4);
+    strip = strip + int64_t(block) * groups * 4;
   int64_t offset = mm.lhsBytes(tile);
   if (gated)
     offset += int64_t(block) * mm.productBytes(tile);
@@ -275,7 +275,7 @@ LowBitFormat::Group LowBitTemplate::groupAt(Val stage, unsigned block,
   if (gated)
     base += int64_t(block) * mm.productBytes(tile);
   else
-    strip = strip + int64_t(block * groups * 4);
+    strip = strip + int64_t(block) * groups * 4;
   Val place = (strip * int64_t(mm.stageGroups(tile)) + int64_t(index)) * 16 +
               ((k.lane() >> 2) << 1);
   auto pair = [&](Type element, int64_t offset) {
@@ -366,7 +366,7 @@ void LowBitTemplate::batch(Turn &turn, unsigned half, unsigned block,
   for (unsigned step = 0; step < 4; ++step)
     sums[block] = wgmma.multiply(
         sums[block], ArrayRef(a).slice(4 * step, 4),
-        descriptor + int64_t(step * descriptorDepthStep(Major::K)));
+        descriptor + int64_t(step) * descriptorDepthStep(Major::K));
   wgmmaCommit(k);
 }
 

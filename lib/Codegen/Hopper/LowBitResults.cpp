@@ -86,7 +86,7 @@ LowBitTemplate::Factors LowBitTemplate::factorsOf(const Item &item, Val thread,
   for (unsigned i = 0; i < tile.blocks; ++i)
     factors.push_back(mm.products() == 2
                           ? factorOf(mm.weights[i], n)
-                          : factorOf(mm.weights[0], n + int64_t(64 * all * i)));
+                          : factorOf(mm.weights[0], n + int64_t(64) * all * i));
   return factors;
 }
 
@@ -113,7 +113,7 @@ void LowBitTemplate::finish(
     IndexBuilder::Scope scope(ix);
     Val column = groups > 1 ? at % int64_t(columns) : at;
     Val inGroup = groups > 1 ? at / int64_t(columns) : group;
-    Val n = n0 + inGroup * int64_t(64) + int64_t(64 * all * block);
+    Val n = n0 + inGroup * int64_t(64) + int64_t(64) * all * block;
     Val m = item.column0 + column + int64_t(firstColumn);
     Val inside = (n < mm.n) && (m < rows);
     if (total % atOnce != 0)
@@ -157,7 +157,7 @@ void LowBitTemplate::storeChunks(Epilogue &epilogue, const Item &item,
           ? Type(VectorType::get({int64_t(width)}, k.builder().getF32Type()))
           : Type(k.builder().getF32Type());
   auto sumAt = [&](unsigned block, Val row, Val column, Val) {
-    Val place = (column + int64_t(block * columns)) * stride + row;
+    Val place = (column + int64_t(block) * columns) * stride + row;
     return k.load(k.at(area, place << 2), k.i32(0), type, {4 * width, false});
   };
   Factors factors = factorsOf(item, threadInGroup(k), consumer);
@@ -195,7 +195,7 @@ void LowBitTemplate::storeDivided(Epilogue &epilogue, const Item &item,
           ? Type(VectorType::get({int64_t(width)}, k.builder().getF32Type()))
           : Type(k.builder().getF32Type());
   auto sumAt = [&](unsigned block, Val row, Val column, Val group) {
-    Val place = (column + int64_t(block * tile.columns)) * stride + row;
+    Val place = (column + int64_t(block) * tile.columns) * stride + row;
     Val sum;
     for (unsigned rank = 0; rank < tile.cluster; ++rank)
       for (unsigned s = 0; s < tile.sharers; ++s) {

@@ -491,7 +491,7 @@ void LowBitStream::finish(Val number, Vals &totals) {
     for (unsigned half = 0; half < 2; ++half) {
       double factor = std::ldexp(1.0, -raised - fragments.exponent(half));
       Val at =
-          (row + int64_t(8 * half)) * int64_t(shape.productsPerRow) + step.slot;
+          (row + int64_t(8) * half) * int64_t(shape.productsPerRow) + step.slot;
       k.store(totals[half] * k.f32(factor), partial, at * 8 + k.warp(),
               {4, false});
     }

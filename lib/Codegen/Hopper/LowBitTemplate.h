@@ -52,7 +52,7 @@ private:
   unsigned turnStages() const { return kernels::kLowBitTurn / tile.depth(); }
   Barrier full(Val stage) { return {k, k.at(barriers(), stage << 3)}; }
   Barrier empty(Val stage) {
-    return {k, k.at(barriers(), (stage << 3) + int64_t(8 * mm.stages(tile)))};
+    return {k, k.at(barriers(), (stage << 3) + int64_t(8) * mm.stages(tile))};
   }
   Val barriers() { return k.dynamicShared(mm.barrierOffset(tile)); }
   Val stageAt(Val stage) {
