@@ -397,8 +397,7 @@ static constexpr const char *kZeroUnlessActive =
     "{ .reg .pred p; setp.ne.b32 p, $5, 0; mov.b32 $0, 0; mov.b32 $1, 0; "
     "mov.b32 $2, 0; mov.b32 $3, 0; @p ";
 
-KernelBuilder::Vals KernelBuilder::loadStreamed(Val address, Val active,
-                                                bool piecewise) {
+KernelBuilder::Vals KernelBuilder::loadStreamed(Val address, Val active) {
   // The policy of createpolicy.fractional.L2::evict_first for all lines.
   constexpr int64_t kEvictFirst = 0x12F0000000000000;
   Val flag = wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
@@ -406,32 +405,8 @@ KernelBuilder::Vals KernelBuilder::loadStreamed(Val address, Val active,
                       {Value(address), Value(flag), Value(i64(kEvictFirst))},
                       kZeroUnlessActive +
                           Twine("ld.global.L1::no_allocate.L2::cache_hint") +
-                          (piecewise ? ".L2::256B" : "") +
                           ".v4.b32 {$0, $1, $2, $3}, [$4], $6; }",
                       "=&r,=&r,=&r,=&r,l,r,l", /*hasSideEffects=*/true);
-}
-
-KernelBuilder::Vals KernelBuilder::loadKept(Val address, Val active) {
-  Val flag = wrap(arith::ExtUIOp::create(b, b.getI32Type(), Value(active)));
-  return callAssembly(
-      *this, b.getI32Type(), {Value(address), Value(flag)},
-      kZeroUnlessActive +
-          Twine("ld.global.nc.L1::evict_last.v4.b32 {$0, $1, $2, $3}, [$4]; }"),
-      "=&r,=&r,=&r,=&r,l,r", /*hasSideEffects=*/false);
-}
-
-KernelBuilder::Vals KernelBuilder::mma16816(ArrayRef<Val> x, ArrayRef<Val> y,
-                                            ArrayRef<Val> sums, bool isF16) {
-  SmallVector<Value> operands(x.begin(), x.end());
-  operands.append(y.begin(), y.end());
-  operands.append(sums.begin(), sums.end());
-  StringRef type = isF16 ? "f16" : "bf16";
-  return callAssembly(
-      *this, b.getF32Type(), operands,
-      "mma.sync.aligned.m16n8k16.row.col.f32." + type + "." + type +
-          ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, "
-          "{$10, $11, $12, $13};",
-      "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", /*hasSideEffects=*/false);
 }
 
 Val KernelBuilder::loadVolatile(Val pointer, Val offset, Type type) {

@@ -122,15 +122,8 @@ public:
   void store(Val value, Val pointer, Val offset, Access access);
   /// 16 bytes at a global address as four i32, zeros where not `active`. They
   /// leave the caches first. Such loads keep their order, and stay before a
-  /// wait for the previous kernel. `piecewise`: the bytes behind them are read
-  /// next, by this warp.
-  Vals loadStreamed(Val address, Val active, bool piecewise = false);
-  /// The same for memory that nobody writes and that is read again soon.
-  Vals loadKept(Val address, Val active);
-  /// mma.m16n8k16 of bf16 or fp16: fragments of A (4 words) and B (2), sums
-  /// (4).
-  Vals mma16816(llvm::ArrayRef<Val> a, llvm::ArrayRef<Val> b,
-                llvm::ArrayRef<Val> sums, bool isF16);
+  /// wait for the previous kernel.
+  Vals loadStreamed(Val address, Val active);
   /// A load of 16-byte aligned shared memory that stays where it is.
   Val loadVolatile(Val pointer, Val offset, mlir::Type type);
   /// Uninitialised shared memory, 16-byte aligned.
