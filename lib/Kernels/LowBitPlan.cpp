@@ -14,6 +14,9 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+#include <limits>
+
 using namespace fusion;
 using namespace fusion::kernels;
 
@@ -67,7 +70,7 @@ namespace {
 class Planner {
 public:
   Planner(const LowBitProblem &problem, int64_t minRows, int64_t maxRows)
-      : problem(problem), maxRows(maxRows) {
+      : problem(problem) {
     for (int64_t rows : {8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
                          768, 1024, 1536, 2048, 3072, 4096})
       if (rows >= minRows && rows < maxRows)
@@ -83,11 +86,11 @@ private:
   using Tiles = llvm::SmallVector<LowBitTile, 4>;
   void addTiles(Tiles &tiles, unsigned columns, unsigned cluster,
                 unsigned resident) const;
-  double least(int64_t rows, const Tiles &tiles) const;
+  double time(int64_t rows, const LowBitTile &t) const;
+  const LowBitTile *best(int64_t rows, const Tiles &tiles) const;
   double cost(const Tiles &tiles) const;
 
   const LowBitProblem &problem;
-  int64_t maxRows;
   llvm::SmallVector<int64_t> samples; ///< of rows
 };
 
@@ -106,28 +109,34 @@ void Planner::addTiles(Tiles &tiles, unsigned columns, unsigned cluster,
       if (resident == 2 &&
           (blocks * columns > 64 || t.divides() || problem.bits > 6))
         continue;
-      // A cluster's blocks wait for each other: all of them run at once.
-      int64_t rowTiles = llvm::divideCeil(problem.n, int64_t(t.rows()));
-      int64_t room = kCardMultiprocessors / (rowTiles * cluster);
-      if (cluster > 1 && (room < 1 || maxRows > room * int64_t(columns)))
-        continue;
       if (t.divides() && problem.k < int64_t(kLowBitTurn) * cluster * sharers)
         continue;
       tiles.push_back(t);
     }
 }
 
-double Planner::least(int64_t rows, const Tiles &tiles) const {
-  double time = lowBitTime(problem, rows, tiles[0]);
+// A cluster's blocks wait for each other: all of them run at once.
+double Planner::time(int64_t rows, const LowBitTile &t) const {
+  int64_t rowTiles = llvm::divideCeil(problem.n, int64_t(t.rows()));
+  int64_t columnTiles = llvm::divideCeil(rows, int64_t(t.columns));
+  if (t.cluster > 1 &&
+      rowTiles * columnTiles * t.cluster > int64_t(kCardMultiprocessors))
+    return std::numeric_limits<double>::infinity();
+  return lowBitTime(problem, rows, t);
+}
+
+const LowBitTile *Planner::best(int64_t rows, const Tiles &tiles) const {
+  const LowBitTile *chosen = &tiles[0];
   for (const LowBitTile &t : llvm::drop_begin(tiles))
-    time = std::min(time, lowBitTime(problem, rows, t));
-  return time;
+    if (time(rows, t) < time(rows, *chosen))
+      chosen = &t;
+  return chosen;
 }
 
 double Planner::cost(const Tiles &tiles) const {
   double sum = 0;
   for (int64_t rows : samples)
-    sum += least(rows, tiles) / double(rows + 64);
+    sum += time(rows, *best(rows, tiles)) / double(rows + 64);
   return sum;
 }
 
@@ -138,35 +147,31 @@ LowBitPlan Planner::run(unsigned cluster, unsigned resident) {
     if (columns == 8 || int64_t(columns) < 2 * samples.back())
       addTiles(tiles, columns, cluster, resident);
   LowBitPlan plan;
-  if (tiles.empty())
+  if (tiles.empty() || std::isinf(cost(tiles)))
     return plan;
   // Each tile is code of its own: those that gain little go, where four are
   // many.
   while (tiles.size() > 1) {
-    double before = cost(tiles), best = 0;
+    double before = cost(tiles), least = 0;
     size_t leaves = 0;
     for (size_t i = 0; i < tiles.size(); ++i) {
       Tiles others(tiles);
       others.erase(others.begin() + i);
       double after = cost(others);
-      if (i == 0 || after < best) {
-        best = after;
+      if (i == 0 || after < least) {
+        least = after;
         leaves = i;
       }
     }
     double allowed = tiles.size() > 4 ? 2.0 : tiles.size() > 2 ? 1.02 : 1.01;
-    if (best > allowed * before)
+    if (least > allowed * before)
       break;
     tiles.erase(tiles.begin() + leaves);
   }
   plan.tiles = tiles;
   int64_t first = 1;
   for (int64_t rows : samples) {
-    unsigned chosen = 0;
-    for (unsigned i = 1; i < tiles.size(); ++i)
-      if (lowBitTime(problem, rows, tiles[i]) <
-          lowBitTime(problem, rows, tiles[chosen]))
-        chosen = i;
+    unsigned chosen = unsigned(best(rows, tiles) - tiles.begin());
     if (plan.entries.empty() || plan.entries.back().tile != chosen)
       plan.entries.push_back({first, chosen});
     first = rows + 1;

@@ -208,11 +208,12 @@ LowBitFormat::Split LowBitFormat::scalePair(Val scales, unsigned row,
     return {times(permute(k, scales, scales, row ? 0x3232 : 0x1010), exponent),
             Val()};
   if (isa<Float8E4M3FNType>(type)) {
-    // The byte in both bytes of each half; then as floatBase() has it.
+    // To both halves, as floatBase() has it, by products: shifts and masks are
+    // what the decode has most of.
     Val raw = widened(k, scales);
-    Val x = permute(k, raw, raw, row ? 0x1111 : 0x0000);
-    Val bits = (x & int64_t(int32_t(0x80008000))) |
-               (bf16() ? (x >> 4) & 0x07f007f0 : (x >> 1) & 0x3f803f80);
+    Val byte = row ? raw >> 8 : raw;
+    Val bits = (byte & 0x7f) * int64_t(bf16() ? 0x00100010 : 0x00800080) +
+               (byte & 0x80) * int64_t(0x01000100);
     return {times(times(bits, bf16() ? 120 : 8), exponent), Val()};
   }
   if (isa<Float8E8M0FNUType>(type) && bf16()) {

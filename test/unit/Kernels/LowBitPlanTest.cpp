@@ -45,6 +45,14 @@ TEST(LowBitPlan, MeasuredPoints) {
   }
 }
 
+// Widths of their own for few rows and for many, in clusters too.
+TEST(LowBitPlan, BucketOfFewRows) {
+  LowBitPlan plan = planLowBit(problem(4096, 4096), 2, 64, 2);
+  EXPECT_LT(tileAt(plan, 16).columns, 64u);
+  EXPECT_EQ(tileAt(plan, 16).cluster, 2u);
+  EXPECT_EQ(tileAt(plan, 64), (LowBitTile{64, 1, 2, 2, 1}));
+}
+
 TEST(LowBitPlan, EveryBucketHasTiles) {
   for (unsigned products : {1u, 2u})
     for (int64_t n : {16, 272, 4096, 152064})
@@ -70,11 +78,15 @@ TEST(LowBitPlan, EveryBucketHasTiles) {
               EXPECT_LE(t.resident, resident);
               EXPECT_GE(t.blocks, products);
               EXPECT_LE(t.blocks * t.columns, 256u);
-              // Blocks of a cluster meet: all of them run at once.
-              int64_t blocks =
-                  ((n * products - 1) / t.rows() + 1) *
-                  ((std::min<int64_t>(most, 1 << 20) - 1) / t.columns + 1) *
-                  t.cluster;
+            }
+            // Blocks of a cluster meet: all of them run at once.
+            for (size_t i = 0; i < plan.entries.size(); ++i) {
+              const LowBitTile &t = plan.tiles[plan.entries[i].tile];
+              int64_t last = i + 1 < plan.entries.size()
+                                 ? plan.entries[i + 1].firstRow - 1
+                                 : std::min<int64_t>(most, 1 << 20);
+              int64_t blocks = ((n * products - 1) / t.rows() + 1) *
+                               ((last - 1) / t.columns + 1) * t.cluster;
               if (t.cluster > 1)
                 EXPECT_LE(blocks, int64_t(kCardMultiprocessors));
             }
