@@ -305,15 +305,6 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
   auto [minRows, maxRows] =
       getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
   mm.mostRows = maxRows;
-  auto forced =
-      kernel.getConfig().getParams().getAs<DenseI64ArrayAttr>("low_bit_tile");
-  if (forced && forced.size() == 5) {
-    LowBitTile t{unsigned(forced[0]), unsigned(forced[1]), unsigned(forced[2]),
-                 unsigned(forced[3])};
-    mm.plan.tiles = {t};
-    mm.plan.entries = {{1, 0}};
-  } else {
-    mm.plan = planLowBit(problemOf(mm), minRows, maxRows, mostResident);
-  }
+  mm.plan = planLowBit(problemOf(mm), minRows, maxRows, mostResident);
   return mm;
 }
