@@ -155,10 +155,12 @@ unsigned scaleRegisters(const LowBitWeight &weight) {
 void splitLowBit(SkinnyShape &shape, unsigned registerPieces) {
   const LowBitWeight &weight = shape.lowBit[0];
   shape.vector = 8;
-  shape.threadsPerRow = kChainThreads;
+  shape.threads = kChainBlocks * kChainThreads;
+  shape.threadsPerRow = shape.threads;
   unsigned registers = 4 * registerPieces + registerPieces;
   // A warp has steps enough to take turns with the two in registers.
-  constexpr int64_t kLeastSteps = 4, kWarps = kChainThreads / 32;
+  constexpr int64_t kLeastSteps = 4;
+  int64_t warps = shape.threads / 32;
   for (shape.pieces = registerPieces;; shape.pieces /= 2) {
     int64_t most = std::min<int64_t>(256, shape.stepColumns());
     shape.span = weight.group == weight.k ? most : std::gcd(weight.group, most);
@@ -167,7 +169,7 @@ void splitLowBit(SkinnyShape &shape, unsigned registerPieces) {
         registers;
     int64_t steps = shape.rowsPerBlock() / kStripRows * shape.productsPerRow *
                     shape.stepsPerStrip();
-    bool many = shape.pieces <= 4 || steps >= kLeastSteps * kWarps;
+    bool many = shape.pieces <= 4 || steps >= kLeastSteps * warps;
     if (shape.pieces == 1 || (fits && many))
       break;
   }
@@ -331,10 +333,10 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
     CardLaunch launch;
     launch.family = CardLaunch::Family::Skinny;
     launch.vector = shape->vector;
-    launch.residentBlocks = kChainBlocks;
+    launch.residentBlocks = shape->residentBlocks();
     launch.registerPieces = pieces;
     launch.spillAllowance = shape->isLowBit() ? 32 : 0;
-    addStage(launch, kernel, kChainThreads, int64_t(shape->blocks()));
+    addStage(launch, kernel, shape->threads, int64_t(shape->blocks()));
     launch.stages[0].sharedBytes = shape->sharedBytes();
     launches.push_back(std::move(launch));
   }

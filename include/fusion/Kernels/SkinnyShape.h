@@ -78,7 +78,7 @@ struct SkinnyShape {
   }
   /// Columns of lhs in shared memory, all threads' vectors.
   int64_t paddedColumns() const {
-    int64_t all = kChainThreads * int64_t(vector);
+    int64_t all = threads * int64_t(vector);
     return (k + all - 1) / all * all;
   }
 
@@ -86,18 +86,24 @@ struct SkinnyShape {
   /// streamed. Else elements are pulled, slowly.
   bool streamed = false;
   unsigned vector = 1;        ///< elements of 16 bytes of a weight
-  unsigned threadsPerRow = 0; ///< 32 or kChainThreads
+  unsigned threadsPerRow = 0; ///< 32 or all of a block
+  /// Of a block. Packed weights have one block a multiprocessor, so that all
+  /// its warps share its strips.
+  unsigned threads = kChainThreads;
+  unsigned residentBlocks() const {
+    return kChainBlocks * kChainThreads / threads;
+  }
   /// Loads of 16 bytes that a thread makes of a row: `pieces` at a time,
   /// `turns` times; `rowsAtOnce` rows at a time when there is one turn.
   unsigned pieces = 1, turns = 1, rowsAtOnce = 1;
   /// Vectors of a row of lhs that a thread makes.
   unsigned rowChunks() const {
-    return isLowBit() ? unsigned(paddedColumns() / (kChainThreads * vector))
+    return isLowBit() ? unsigned(paddedColumns() / (threads * vector))
                       : pieces * turns;
   }
   /// Columns of lhs are kept in shared memory, not in registers.
   bool sharedLhs = false;
-  unsigned blocks() const { return kMultiprocessors * kChainBlocks; }
+  unsigned blocks() const { return kMultiprocessors * residentBlocks(); }
   /// Rows of a block, at most.
   int64_t rowsPerBlock() const {
     int64_t unit = isLowBit() ? kStripRows : 1;
@@ -105,7 +111,7 @@ struct SkinnyShape {
   }
   /// Partial sums of one product's row.
   unsigned partials() const {
-    return std::max(turns * threadsPerRow / 32, kChainThreads / 32);
+    return std::max(turns * threadsPerRow / 32, threads / 32);
   }
   /// Shared memory: lhs in fp32 (or in 16 bits, with its sums), then the
   /// partial sums.

@@ -78,10 +78,10 @@ void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
   partial = sums;
   high = k.lane() / 4;
   low = k.lane() % 4;
-  constexpr int64_t kWarps = kernels::kChainThreads / 32;
+  int64_t warps = shape.threads / 32;
   Val steps = (end - first) * (shape.stepsPerStrip() * shape.productsPerRow);
-  firstStep = steps * k.warp() / kWarps;
-  endStep = steps * (k.warp() + 1) / kWarps;
+  firstStep = steps * k.warp() / warps;
+  endStep = steps * (k.warp() + 1) / warps;
   bases.resize(3);
   for (unsigned slot = 0; slot < shape.productsPerRow; ++slot) {
     for (auto &list : bases)
@@ -106,10 +106,10 @@ void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
 }
 
 void LowBitStream::clearPartials() {
-  constexpr int64_t kThreads = kernels::kChainThreads;
+  int64_t threads = shape.threads;
   k.loop(k.thread(),
-         k.i32(shape.rowsPerBlock() * shape.productsPerRow * (kThreads / 32)),
-         k.i32(kThreads),
+         k.i32(shape.rowsPerBlock() * shape.productsPerRow * (threads / 32)),
+         k.i32(threads),
          [&](Val at) { k.store(k.f32(0), partial, at, {4, false}); });
 }
 
@@ -300,7 +300,7 @@ void LowBitStream::storeSums(ArrayRef<Val> rounded, ArrayRef<Val> numbers) {
 
 // Loads of several vectors are on their way together.
 void LowBitStream::keepLhs(RowTemplate &row) {
-  constexpr int64_t kThreads = kernels::kChainThreads;
+  int64_t threads = shape.threads;
   auto columns = row.getColumns();
   for (size_t first = 0; first < columns.size(); first += 4) {
     Vals values, numbers;
@@ -310,7 +310,7 @@ void LowBitStream::keepLhs(RowTemplate &row) {
         vector =
             k.select(columns[i].active, vector, k.constant(vector.type(), 0));
       values.push_back(vector);
-      numbers.push_back(k.thread() + int64_t(i) * kThreads);
+      numbers.push_back(k.thread() + int64_t(i) * threads);
     }
     for (auto [vector, number] : llvm::zip(values, numbers))
       vector = storeLhs(vector, number);
@@ -492,8 +492,8 @@ void LowBitStream::finish(Val number, Vals &totals) {
       double factor = std::ldexp(1.0, -raised - fragments.exponent(half));
       Val at =
           (row + int64_t(8) * half) * int64_t(shape.productsPerRow) + step.slot;
-      k.store(totals[half] * k.f32(factor), partial, at * 8 + k.warp(),
-              {4, false});
+      k.store(totals[half] * k.f32(factor), partial,
+              at * int64_t(shape.threads / 32) + k.warp(), {4, false});
     }
   });
   for (Val &total : totals)

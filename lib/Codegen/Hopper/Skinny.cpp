@@ -133,7 +133,7 @@ void SkinnyTemplate::findBases() {
 void SkinnyTemplate::placeBlock() {
   constexpr unsigned kMulti = kernels::kMultiprocessors;
   Val block = k.block();
-  Val place = (block % kMulti) * int64_t(kernels::kChainBlocks) +
+  Val place = (block % kMulti) * int64_t(shape.residentBlocks()) +
               block / int64_t(kMulti);
   int64_t unit = shape.isLowBit() ? kernels::kStripRows : 1;
   int64_t units = shape.rows / unit;
@@ -262,7 +262,7 @@ Vals SkinnyTemplate::loadStep(Val step) {
     return lowBit->load(step, /*isFirst=*/true);
   Vals words;
   int64_t threads = shape.threadsPerRow;
-  int64_t groups = kernels::kChainThreads / threads;
+  int64_t groups = shape.threads / threads;
   Val turn = shape.turns > 1 ? step % int64_t(shape.turns) : k.i32(0);
   Val rows = shape.turns > 1 ? step / int64_t(shape.turns) : step;
   int64_t vectors = shape.k / shape.vector;
@@ -293,7 +293,7 @@ Vals SkinnyTemplate::loadStep(Val step) {
 
 void SkinnyTemplate::multiply(Val step, ArrayRef<Val> words) {
   Type element = elementType(shape.weights[0].argument);
-  int64_t groups = kernels::kChainThreads / shape.threadsPerRow;
+  int64_t groups = shape.threads / shape.threadsPerRow;
   Val turn = shape.turns > 1 ? step % int64_t(shape.turns) : k.i32(0);
   Val rows = shape.turns > 1 ? step / int64_t(shape.turns) : step;
   SmallVector<Vals> sums(shape.rowsAtOnce * shape.productsPerRow);
@@ -338,8 +338,7 @@ void SkinnyTemplate::multiply(Val step, ArrayRef<Val> words) {
 void SkinnyTemplate::stream(Vals first, Vals second) {
   if (lowBit)
     return lowBit->stream(first, second);
-  int64_t atOnce =
-      kernels::kChainThreads / shape.threadsPerRow * shape.rowsAtOnce;
+  int64_t atOnce = shape.threads / shape.threadsPerRow * shape.rowsAtOnce;
   Val steps =
       (endRow - firstRow + (atOnce - 1)) / atOnce * int64_t(shape.turns);
   unsigned half = first.size();
@@ -398,7 +397,7 @@ void SkinnyTemplate::pullAlongK() {
         unsigned product = bundle.products[slot];
         Value from = k.toIndex(k.thread());
         auto sums =
-            ix.loop(from, ix.constant(shape.k), kernels::kChainThreads,
+            ix.loop(from, ix.constant(shape.k), shape.threads,
                     ValueRange{Value(k.f32(0))}, [&](Value at, ValueRange sum) {
                       Val x = k.load(shared, k.wrap(at), k.f32(0).type(), {});
                       Val next = k.wrap(sum[0]) +
@@ -427,7 +426,7 @@ void SkinnyTemplate::pullAlongN() {
           unsigned product = bundle.products[slot];
           Value from = k.toIndex(k.warp());
           auto sums = ix.loop(
-              from, ix.constant(shape.k), kernels::kChainThreads / 32,
+              from, ix.constant(shape.k), shape.threads / 32,
               ValueRange{Value(k.f32(0))}, [&](Value at, ValueRange sum) {
                 Val x = k.load(shared, k.wrap(at), k.f32(0).type(), {});
                 Val next =
@@ -462,8 +461,7 @@ Indices SkinnyTemplate::indicesAt(const SkinnyBundle &bundle, Val row) {
 /// What the epilogue reads arrives while the weights do, where each thread
 /// finishes one result of one bundle.
 void SkinnyTemplate::loadEpilogueOperands() {
-  if (shape.bundles.size() > 1 ||
-      shape.rowsPerBlock() > int64_t(kernels::kChainThreads))
+  if (shape.bundles.size() > 1 || shape.rowsPerBlock() > int64_t(shape.threads))
     return;
   const SkinnyBundle &bundle = shape.bundles[0];
   Val row = k.min(firstRow + k.thread(), k.i32(bundle.rows - 1));
@@ -530,9 +528,9 @@ void SkinnyTemplate::finishRows() {
   k.barrier();
   group.setWidth(1);
   Val count = endRow - firstRow;
-  if (shape.rowsPerBlock() <= int64_t(kernels::kChainThreads))
+  if (shape.rowsPerBlock() <= int64_t(shape.threads))
     return ix.when(k.thread() < count, [&] { finishRow(k.thread()); });
-  k.loop(k.thread(), count, k.i32(kernels::kChainThreads), [&](Val number) {
+  k.loop(k.thread(), count, k.i32(shape.threads), [&](Val number) {
     IndexBuilder::Scope scope(ix);
     finishRow(number);
   });
@@ -542,12 +540,12 @@ void SkinnyTemplate::build(bool streamed) {
   placeBlock();
   usedParts = streamed && !shape.isLowBit()
                   ? shape.turns * shape.threadsPerRow / 32
-                  : kernels::kChainThreads / 32;
+                  : shape.threads / 32;
   if (streamed && shape.isLowBit())
     lowBit.emplace(f, shape);
   unsigned vector = streamed ? shape.vector : 1;
   unsigned chunks = streamed ? shape.rowChunks() : 0;
-  unsigned threads = streamed ? shape.threadsPerRow : kernels::kChainThreads;
+  unsigned threads = streamed ? shape.threadsPerRow : shape.threads;
   RowTemplate row(f, shape.space, threads, vector, chunks);
   Val stores = k.block() == k.i32(0);
   if (threads == 32)

@@ -7,7 +7,7 @@
 // masked, not converted; the zero point is where the sums start.
 
 // CHECK: .visible .entry norm_gate(
-// CHECK: .minnctapersm 2
+// CHECK: .minnctapersm 1
 // CHECK: griddepcontrol.launch_dependents
 // CHECK-COUNT-16: ld.global.L1::no_allocate.L2::cache_hint.L2::256B.v4.b32
 // CHECK: griddepcontrol.wait
@@ -16,7 +16,7 @@
 // CHECK: and.b32 {{.*}}, 983055
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 // CHECK-NOT: .local
-// LIST: norm_gate 256 0 98304 264
+// LIST: norm_gate 512 0 98304 132
 
 !x = tensor<1x4096xbf16>
 !q = tensor<14336x4096xui4>
