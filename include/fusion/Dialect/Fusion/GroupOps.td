@@ -19,6 +19,10 @@ def Fusion_GroupOp : Fusion_Op<"group", [
     matmul, swiglu, rope_attention, pointwise, ...), `kernel` the family that
     executes it once kernels are selected.
 
+    Numerics: values inside keep the precision that they are computed in (see
+    the dialect's notes); what `fusion.yield` names is rounded once to its
+    element type. With --numerics=strict every op rounds.
+
     ```mlir
     %sum, %norm = fusion.group "add_rms_norm" (%a = %x, %b = %y, %g = %w)
         : (tensor<4x64xf32>, tensor<4x64xf32>, tensor<64xf32>) -> (tensor<4x64xf32>, tensor<4x64xf32>) {
@@ -44,6 +48,8 @@ def Fusion_YieldOp : Fusion_Op<"yield", [
     Pure, Terminator, ParentOneOf<["GroupOp", "KernelOp"]>]> {
   let summary = "the results of a group";
   let description = [{
+    Numerics: each value is rounded to its element type here, once.
+
     ```mlir
     fusion.yield %sum, %norm : tensor<4x64xf32>, tensor<4x64xf32>
     ```
@@ -62,6 +68,8 @@ def Fusion_KernelOp : Fusion_Op<"kernel", [
     argument types, then the body. `num_sizes` says how many there are; a
     launch gives their values. Operands come first, results after them: a
     kernel is called with one pointer for each argument and each yielded value.
+
+    Numerics: as fusion.group.
 
     ```mlir
     fusion.kernel @add_rms_norm_0 config #fusion.config<"row_reduction", {}> sizes 1

@@ -23,6 +23,9 @@ def Plan_Dialect : Dialect {
     model's symbols. The ops mirror `include/fusion/Artifact/Model.h`.
 
     Values of type `!plan.buffer` are places in memory, not contents.
+
+    Numerics: no op of this dialect computes or converts elements. Constants and
+    weights keep their bytes, buffers hold what the kernels rounded.
   }];
   let useDefaultTypePrinterParser = 1;
   let extraClassDeclaration = [{
