@@ -128,8 +128,7 @@ static llvm::DenseSet<Operation *> pickedFrom(const Candidate &c) {
   llvm::DenseSet<Operation *> picked;
   for (Operation *op : llvm::reverse(c.ops())) {
     bool all = llvm::all_of(op->getUsers(), [&](Operation *user) {
-      return c.contains(user) &&
-             (picksFrom(user, op) || picked.contains(user));
+      return c.contains(user) && (picksFrom(user, op) || picked.contains(user));
     });
     if (all)
       picked.insert(op);

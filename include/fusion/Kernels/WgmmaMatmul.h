@@ -94,10 +94,11 @@ struct MatmulOperand {
 
 /// The last two axes of a view as a tensor map reads them; `rows` is the axis
 /// of m or n, `depth` that of k. With `flat`, all leading axes are rows.
-std::optional<MatmulOperand>
-getMatmulOperand(mlir::Value value, const SymExpr &rows, int64_t depth,
-                 bool transposed, bool flat, unsigned spaceRank,
-                 std::string &reason);
+std::optional<MatmulOperand> getMatmulOperand(mlir::Value value,
+                                              const SymExpr &rows,
+                                              int64_t depth, bool transposed,
+                                              bool flat, unsigned spaceRank,
+                                              std::string &reason);
 
 struct WgmmaMatmul {
   llvm::SmallVector<MatmulOp, 2> products;
