@@ -34,6 +34,8 @@ inline bool isPacked(mlir::Type element) {
   return bits > 1 && bits < 8;
 }
 bool hasPackedResult(KernelOp kernel);
+/// Ops of a kernel whose tiles of products go through an epilogue of registers.
+bool isTileOp(mlir::Operation &op);
 /// Adds the next function of the kernel.
 void addStage(CardLaunch &launch, KernelOp kernel, unsigned threads,
               SymExpr grid);

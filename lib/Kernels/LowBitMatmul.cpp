@@ -2,6 +2,8 @@
 
 #include "fusion/Kernels/LowBitMatmul.h"
 
+#include "CardFamilies.h"
+
 #include "fusion/Kernels/CardLaunch.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -210,15 +212,6 @@ LowBitMatmul::TileMaps LowBitMatmul::mapsOf(unsigned tile) const {
 // What the template takes
 //===----------------------------------------------------------------------===//
 
-static bool takesOp(Operation &op) {
-  if (isa<MatmulOp, YieldOp>(op))
-    return true;
-  auto fusable = dyn_cast<FusableOpInterface>(op);
-  return fusable && llvm::is_contained({OpClass::Constant, OpClass::Elementwise,
-                                        OpClass::View},
-                                       fusable.getOpClass());
-}
-
 static bool areAlike(const LowBitWeight &a, const LowBitWeight &b) {
   return a.code() == b.code() && a.scale() == b.scale() &&
          a.zero() == b.zero() && a.group == b.group &&
@@ -262,7 +255,7 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
     return refuse("no product of matrices, or its results lie over another "
                   "space");
   for (Operation &op : *kernel.getBlock())
-    if (!takesOp(op))
+    if (!isTileOp(op))
       return refuse("an op of the epilogue is not elementwise");
   for (Value result : kernel.getYield().getValues())
     if (!getStridedOutput(result, shape->space))

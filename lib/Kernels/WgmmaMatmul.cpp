@@ -2,6 +2,8 @@
 
 #include "fusion/Kernels/WgmmaMatmul.h"
 
+#include "CardFamilies.h"
+
 #include "fusion/Kernels/CardLaunch.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -205,20 +207,13 @@ kernels::getMatmulOperand(Value value, const SymExpr &rows, int64_t depth,
   return o;
 }
 
-static bool takesOp(Operation &op) {
+bool kernels::isTileOp(Operation &op) {
   if (isa<MatmulOp, YieldOp>(op))
     return true;
   auto fusable = dyn_cast<FusableOpInterface>(op);
-  if (!fusable)
-    return false;
-  switch (fusable.getOpClass()) {
-  case OpClass::Constant:
-  case OpClass::Elementwise:
-  case OpClass::View:
-    return true;
-  default:
-    return false;
-  }
+  return fusable && llvm::is_contained({OpClass::Constant, OpClass::Elementwise,
+                                        OpClass::View},
+                                       fusable.getOpClass());
 }
 
 std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
@@ -232,7 +227,7 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   if (!shape)
     return refuse("no product, or its results lie over another space");
   for (Operation &op : *kernel.getBlock())
-    if (!takesOp(op))
+    if (!isTileOp(op))
       return refuse("an op of the epilogue is not elementwise");
   for (Value result : kernel.getYield().getValues()) {
     auto output = getStridedOutput(result, shape->space);

@@ -55,3 +55,10 @@ void Epilogue::store(ArrayRef<Index> at, ArrayRef<Element> elements) {
   for (const Element &element : elements)
     group.withdraw(element.hero);
 }
+
+bool hopper::roundsAllResults(KernelOp kernel) {
+  return llvm::all_of(kernel.getYield().getValues(), [](Value result) {
+    Type type = elementType(result);
+    return type.isBF16() || type.isF16();
+  });
+}

@@ -41,6 +41,9 @@ private:
   llvm::SmallVector<unsigned> rest;
 };
 
+/// Whether every result leaves in 16 bits.
+bool roundsAllResults(KernelOp kernel);
+
 } // namespace fusion::hopper
 
 #endif // FUSION_LIB_CODEGEN_HOPPER_EPILOGUE_H

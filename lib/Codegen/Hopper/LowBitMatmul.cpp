@@ -467,10 +467,7 @@ void LowBitTemplate::consume(Val consumer) {
 //===----------------------------------------------------------------------===//
 
 void LowBitTemplate::start() {
-  // Before a block writes into the other's memory, that one has to be there.
-  if (mm.cluster() > 1)
-    arriveCluster(k);
-  k.when(k.thread() == 0, [&] {
+  startPipelines(f, mm.cluster(), weightsFirst, [&] {
     eachTile([&] {
       unsigned warps = 4 * kLowBitConsumers / tile.sharers;
       for (unsigned stage = 0; stage < mm.stages(tile); ++stage) {
@@ -478,26 +475,12 @@ void LowBitTemplate::start() {
         empty(k.i32(stage)).init(warps);
       }
     });
-    fenceBarrierInit(k);
-    for (Val map : f.maps)
-      prefetchMap(k, map);
   });
-  if (programmatic)
-    k.releaseNext();
-  if (programmatic && !weightsFirst)
-    k.waitForPrevious();
-  k.barrier();
-  if (mm.cluster() > 1)
-    waitCluster(k);
 }
 
 void LowBitTemplate::build() {
   f.target->aligned = true;
-  f.target->approximate =
-      llvm::all_of(f.kernel.getYield().getValues(), [](Value result) {
-        Type type = elementType(result);
-        return type.isBF16() || type.isF16();
-      });
+  f.target->approximate = roundsAllResults(f.kernel);
   chooseTile();
   start();
   RoleRegisters registers;

@@ -2,6 +2,9 @@
 
 #include "Pipeline.h"
 
+#include "KernelFunction.h"
+#include "Warpgroup.h"
+
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
@@ -117,4 +120,27 @@ void hopper::prefetchMap(KernelBuilder &k, Val map) {
   NVVM::PrefetchOp::create(k.builder(), NVVM::PrefetchCacheLevelAttr(),
                            NVVM::CacheEvictionPriorityAttr(), Value(map),
                            Value(), k.builder().getUnitAttr());
+}
+
+void hopper::startPipelines(KernelFunction &f, unsigned cluster,
+                            bool weightsFirst,
+                            llvm::function_ref<void()> initBarriers) {
+  KernelBuilder &k = f.k;
+  bool programmatic = kernels::isProgrammatic(f.kernel);
+  // Before a block writes into the other's memory, that one has to be there.
+  if (cluster > 1)
+    arriveCluster(k);
+  k.when(k.thread() == 0, [&] {
+    initBarriers();
+    fenceBarrierInit(k);
+    for (Val map : f.maps)
+      prefetchMap(k, map);
+  });
+  if (programmatic)
+    k.releaseNext();
+  if (programmatic && !weightsFirst)
+    k.waitForPrevious();
+  k.barrier();
+  if (cluster > 1)
+    waitCluster(k);
 }

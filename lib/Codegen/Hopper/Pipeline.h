@@ -12,6 +12,8 @@
 
 namespace fusion::hopper {
 
+struct KernelFunction;
+
 /// An mbarrier in shared memory (8 bytes).
 class Barrier {
 public:
@@ -113,6 +115,13 @@ void commitStores(KernelBuilder &k);
 void waitStores(KernelBuilder &k, unsigned pending, bool done = false);
 /// Fetches a tensor map ahead of its first use.
 void prefetchMap(KernelBuilder &k, Val map);
+
+/// The start of a block that works through pipelines: one thread runs
+/// `initBarriers` and prefetches the maps; then all threads of the cluster
+/// meet. A programmatic launch lets its successor start, and waits for its
+/// predecessor here unless weights are fetched first.
+void startPipelines(KernelFunction &f, unsigned cluster, bool weightsFirst,
+                    llvm::function_ref<void()> initBarriers);
 
 } // namespace fusion::hopper
 

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Epilogue.h"
 #include "Pipeline.h"
 #include "TileEpilogue.h"
 #include "Warpgroup.h"
@@ -375,11 +376,7 @@ void TilesTemplate::start() {
 
 void TilesTemplate::build() {
   f.target->aligned = true;
-  f.target->approximate =
-      llvm::all_of(f.kernel.getYield().getValues(), [](Value result) {
-        Type type = elementType(result);
-        return type.isBF16() || type.isF16();
-      });
+  f.target->approximate = roundsAllResults(f.kernel);
   start();
   consumer = warpgroup(k);
   k.whenElse(

@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Epilogue.h"
 #include "Pipeline.h"
 #include "TileEpilogue.h"
 #include "Warpgroup.h"
@@ -497,31 +498,14 @@ void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
 //===----------------------------------------------------------------------===//
 
 void MatmulTemplate::start() {
-  // Before a block writes into the other's memory, that one has to be there.
-  if (mm.cluster() > 1)
-    arriveCluster(k);
-  k.when(k.thread() == 0, [&] {
+  startPipelines(f, mm.cluster(), weightsFirst, [&] {
     eachWidth([&](MatmulTile t) { pipeline(t).init(1, kMatmulConsumers); });
-    fenceBarrierInit(k);
-    for (Val map : f.maps)
-      prefetchMap(k, map);
   });
-  if (programmatic)
-    k.releaseNext();
-  if (programmatic && !weightsFirst)
-    k.waitForPrevious();
-  k.barrier();
-  if (mm.cluster() > 1)
-    waitCluster(k);
 }
 
 void MatmulTemplate::build() {
   f.target->aligned = true;
-  f.target->approximate =
-      llvm::all_of(f.kernel.getYield().getValues(), [](Value result) {
-        Type type = elementType(result);
-        return type.isBF16() || type.isF16();
-      });
+  f.target->approximate = roundsAllResults(f.kernel);
   chooseSchedule();
   start();
   splitRoles(
