@@ -194,14 +194,16 @@ Status Session::checkInputTypes() const {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorInfo &info = m.inputs[i];
     const TensorView &view = inputs[i].view;
-    std::string expected = "input '" + info.name + "': expected " +
-                           shapeText(info.shape, info.type) + ", ";
+    auto expected = [&](const std::string &found) {
+      return failure("input '" + info.name + "': expected " +
+                     shapeText(info.shape, info.type) + ", " + found);
+    };
     if (!inputs[i].bound)
-      return failure(expected + "none was given");
+      return expected("none was given");
     if (view.type != info.type)
-      return failure(expected + "found element type " + name(view.type));
+      return expected("found element type " + std::string(name(view.type)));
     if (view.shape.size() != info.shape.size())
-      return failure(expected + "found shape " + listText(view.shape));
+      return expected("found shape " + listText(view.shape));
   }
   return {};
 }
@@ -238,13 +240,19 @@ Session::shapeOf(const std::vector<uint32_t> &places) const {
 }
 
 Status Session::checkInputShape(uint32_t index) const {
-  const TensorInfo &info = model->model().inputs[index];
-  std::vector<int64_t> expected = shapeOf(model->inputs[index]);
-  if (expected == inputs[index].view.shape)
+  const std::vector<uint32_t> &places = model->inputs[index];
+  const std::vector<int64_t> &found = inputs[index].view.shape;
+  auto same = [&](uint32_t place, int64_t size) {
+    return interface[place] == size;
+  };
+  if (std::equal(places.begin(), places.end(), found.begin(), found.end(),
+                 same))
     return {};
+  const TensorInfo &info = model->model().inputs[index];
+  std::vector<int64_t> expected = shapeOf(places);
   return failure("input '" + info.name + "': expected shape " +
                  expectedText(info.shape, expected) + ", found " +
-                 listText(inputs[index].view.shape));
+                 listText(found));
 }
 
 Status Session::checkGuards() const {
@@ -314,15 +322,18 @@ Status Session::prepareOutputs(const RunOptions &options) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     Output &out = outputs[i];
     const TensorInfo &info = model->model().outputs[i];
-    out.view.shape = shapeOf(model->outputs[i]);
+    const std::vector<uint32_t> &places = model->outputs[i];
+    out.view.shape.clear();
+    for (uint32_t place : places)
+      out.view.shape.push_back(interface[place]);
     auto count = elementCount(out.view.shape);
-    std::string where = "output '" + info.name + "'";
+    auto where = [&] { return "output '" + info.name + "'"; };
     if (!count)
-      return failure(where + " would have shape " + listText(out.view.shape));
+      return failure(where() + " would have shape " + listText(out.view.shape));
     out.view.bytes = packedBytes(info.type, *count);
     if (out.given) {
       if (out.givenBytes < out.view.bytes)
-        return failure(where + " has " + std::to_string(out.view.bytes) +
+        return failure(where() + " has " + std::to_string(out.view.bytes) +
                        " bytes, and memory for " +
                        std::to_string(out.givenBytes) + " was given");
       out.view.data = out.given;
@@ -338,7 +349,7 @@ Status Session::prepareOutputs(const RunOptions &options) {
     if (out.view.data)
       continue;
     if (!out.own.reserve(out.view.bytes))
-      return Status(StatusCode::Failed, "no memory for " + where + " (" +
+      return Status(StatusCode::Failed, "no memory for " + where() + " (" +
                                             std::to_string(out.view.bytes) +
                                             " bytes)");
     out.view.data = out.own.data();

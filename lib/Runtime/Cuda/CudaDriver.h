@@ -109,6 +109,7 @@ constexpr int32_t kCaptureThreadLocal = 1;      ///< CUstreamCaptureMode
   X(copyToDevice, "cuMemcpyHtoDAsync_v2",                                      \
     (Address, const void *, size_t, Stream))                                   \
   X(copyToHost, "cuMemcpyDtoHAsync_v2", (void *, Address, size_t, Stream))     \
+  X(copyOnDevice, "cuMemcpyDtoDAsync_v2", (Address, Address, size_t, Stream))  \
   X(setBytes, "cuMemsetD8Async", (Address, uint8_t, size_t, Stream))           \
   X(streamCreate, "cuStreamCreate", (Stream *, uint32_t))                      \
   X(streamDestroy, "cuStreamDestroy_v2", (Stream))                             \

@@ -255,6 +255,22 @@ CudaSession::prepareNew(const Step &step, std::vector<int64_t> key) {
   return &r.prepared.front();
 }
 
+Code CudaSession::copyIn(Address to, const StepTensor &from) {
+  Stream stream = resources->stream;
+  if (from.onCard)
+    return driver().copyOnDevice(to, reinterpret_cast<Address>(from.data),
+                                 from.bytes, stream);
+  return driver().copyToDevice(to, from.data, from.bytes, stream);
+}
+
+Code CudaSession::copyOut(const StepTensor &to, Address from) {
+  Stream stream = resources->stream;
+  if (to.onCard)
+    return driver().copyOnDevice(reinterpret_cast<Address>(to.data), from,
+                                 to.bytes, stream);
+  return driver().copyToHost(to.data, from, to.bytes, stream);
+}
+
 Status CudaSession::upload(const Step &step, const Prepared &prepared) {
   using Kind = StepBlocks::Slot::Kind;
   Resources &r = *resources;
@@ -269,8 +285,7 @@ Status CudaSession::upload(const Step &step, const Prepared &prepared) {
                                     blocks.uploadBytes, r.stream);
   for (size_t i = 0; i < step.inputs.size() && code == Code::Success; ++i)
     if (blocks.inputs[i].kind == Kind::Own && step.inputs[i].bytes > 0)
-      code = driver().copyToDevice(r.inputs[i].address(), step.inputs[i].data,
-                                   step.inputs[i].bytes, r.stream);
+      code = copyIn(r.inputs[i].address(), step.inputs[i]);
   return check(code, "copying the inputs");
 }
 
@@ -402,8 +417,7 @@ Status CudaSession::fetch(const Step &step, const Prepared &prepared) {
   for (size_t i = 0; i < step.outputs.size() && code == Code::Success; ++i)
     if (blocks.outputs[i].kind == Kind::Own && step.outputs[i].bytes > 0 &&
         blocks.greedy != i)
-      code = driver().copyToHost(step.outputs[i].data, r.outputs[i].address(),
-                                 step.outputs[i].bytes, r.stream);
+      code = copyOut(step.outputs[i], r.outputs[i].address());
   if (code == Code::Success)
     code = driver().streamSynchronize(r.stream);
   if (Status s = check(code, "program '" +

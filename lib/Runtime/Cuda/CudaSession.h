@@ -80,6 +80,8 @@ private:
   std::vector<int64_t> keyOf(const Step &step) const;
   Result<Prepared *> prepare(const Step &step);
   Result<Prepared *> prepareNew(const Step &step, std::vector<int64_t> key);
+  Code copyIn(Address to, const StepTensor &from);
+  Code copyOut(const StepTensor &to, Address from);
   Status upload(const Step &step, const Prepared &prepared);
   Status execute(const Step &step, Prepared &prepared);
   Status issueChoice(const Prepared &prepared);

@@ -17,6 +17,9 @@ using namespace fusion::cuda;
 static constexpr uint64_t kMostInputBytes = 32 << 10;
 static constexpr uint64_t kMostOutputBytes = 1 << 20;
 
+/// What kernels read and write at once.
+static constexpr uint64_t kPieceBytes = 16;
+
 static uint64_t align(uint64_t offset) { return (offset + 255) / 256 * 256; }
 
 static StepBlocks::Slot place(const StepTensor &tensor, DType type,
@@ -29,6 +32,11 @@ static StepBlocks::Slot place(const StepTensor &tensor, DType type,
       tensor.bytes,
       packedBytes(type, static_cast<uint64_t>(std::max<int64_t>(elements, 0))));
   if (tensor.onCard) {
+    // Tensor maps and the fast paths of kernels need whole pieces: what lies
+    // between them is copied to where it does not.
+    bool aligned = reinterpret_cast<uintptr_t>(tensor.data) % kPieceBytes == 0;
+    if (!aligned)
+      return slot;
     slot.kind = Kind::External;
     slot.bytes = tensor.bytes;
   } else if (slot.bytes <= most) {

@@ -2,7 +2,8 @@
 //
 // A step uploads one block (the launches' sizes, then the small inputs) and
 // fetches one (the status words, then the small outputs); large tensors have
-// buffers and copies of their own, and those in the card's memory have none.
+// buffers and copies of their own. Those in the card's memory are used where
+// they are, unless they lie at no multiple of 16 bytes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -301,6 +301,30 @@ TEST(Cuda, MemoryOfTheCard) {
   m.expectRight(*s);
 }
 
+TEST(Cuda, MemoryOfTheCardBetweenPieces) {
+  ScaleModel m;
+  auto s = m.session();
+  ASSERT_TRUE(m.run(*s, 6));
+  std::vector<float> in(25), out(26, -1.0f);
+  std::copy(m.x.begin(), m.x.end(), in.begin() + 1);
+  ASSERT_TRUE(s->setInput(0, DType::F32, {6, 4}, in.data() + 1, Device::Cuda));
+  ASSERT_TRUE(s->setOutput(0, out.data() + 1, 96, Device::Cuda));
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_TRUE(s->run());
+    EXPECT_EQ(m.cuda.copies, 2 * i);
+    // No kernel sees where the caller's tensors lie.
+    EXPECT_EQ(m.cuda.launches.back().pointers[1] % 16, 0u);
+    m.expectRight(*s);
+    std::fill(out.begin() + 1, out.end() - 1, 0.0f);
+  }
+  EXPECT_EQ(m.cuda.captures, 1u);
+  EXPECT_EQ(out.front(), -1.0f);
+  EXPECT_EQ(out.back(), -1.0f);
+  ASSERT_TRUE(s->setInput(0, DType::F32, {6, 4}, m.x.data(), Device::Cuda));
+  ASSERT_TRUE(s->run());
+  EXPECT_EQ(m.cuda.copies, 7u);
+}
+
 TEST(Cuda, Threads) {
   ScaleModel m;
   // The kernels' bodies belong to the test; this one keeps no record.

@@ -202,6 +202,13 @@ FAKE(cuMemcpyDtoHAsync_v2)(void *to, uint64_t from, size_t bytes,
   memcpy(to, reinterpret_cast<void *>(from), bytes);
   return 0;
 }
+FAKE(cuMemcpyDtoDAsync_v2)(uint64_t to, uint64_t from, size_t bytes,
+                           FakeStream *) {
+  LOCKED
+  ++state.copies;
+  memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes);
+  return 0;
+}
 FAKE(cuMemsetD8Async)(uint64_t to, uint8_t byte, size_t bytes, FakeStream *) {
   LOCKED
   if (!onCard(to, bytes))

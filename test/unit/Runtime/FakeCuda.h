@@ -61,7 +61,7 @@ struct FakeCuda {
   int32_t contexts = 0, pushed = 0; ///< references; depth of the stack
   std::vector<FakeLaunch> launches; ///< those that ran
   std::vector<FakeMap> maps;
-  uint64_t captures = 0, replays = 0, uploads = 0, downloads = 0;
+  uint64_t captures = 0, replays = 0, uploads = 0, downloads = 0, copies = 0;
 
   uint64_t allocated() const {
     uint64_t bytes = 0;
