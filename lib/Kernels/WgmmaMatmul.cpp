@@ -284,10 +284,12 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   if (!gated)
     widths.insert(widths.begin() + 1, 192);
   // One row of tiles: narrow ones, of which there are enough for the card.
+  // Boxes along the other axis are 64 columns of one weight.
   if (maxRows <= kMatmulTileRows) {
-    widths.push_back(64);
-    // Boxes along the other axis are 64 wide.
-    if (!gated && mm.rhs[0].major == Major::K)
+    bool anyBox = mm.rhs[0].major == Major::K;
+    if (!gated || anyBox)
+      widths.push_back(64);
+    if (!gated && anyBox)
       widths.push_back(48);
   }
   mm.plan = planMatmul(problem, minRows, maxRows, widths,

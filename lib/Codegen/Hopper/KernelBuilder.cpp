@@ -545,6 +545,11 @@ Val KernelBuilder::shuffleXor(Val value, unsigned mask) {
     h = arith::ShLIOp::create(b, h, shift);
     return wrap(arith::OrIOp::create(b, l, h));
   }
+  if (type.isF64()) {
+    Val bits = wrap(arith::BitcastOp::create(b, b.getI64Type(), Value(value)));
+    return wrap(
+        arith::BitcastOp::create(b, type, Value(shuffleXor(bits, mask))));
+  }
   if (type.isInteger() && type.getIntOrFloatBitWidth() < 32) {
     Val wide = wrap(arith::ExtUIOp::create(b, b.getI32Type(), value));
     return wrap(arith::TruncIOp::create(b, type, shuffleXor(wide, mask)));

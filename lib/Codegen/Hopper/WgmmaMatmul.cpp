@@ -202,6 +202,7 @@ void MatmulTemplate::load(const MatmulOperand &operand, unsigned map,
                           unsigned extent, unsigned box, Val depth) {
   if (operand.major == Major::MN)
     box = 64;
+  assert(extent % box == 0 && "copies fill more than the stage expects");
   for (unsigned i = 0; i < extent; i += box)
     loadTile(k, f.maps[map], k.at(to, int64_t(i) * kTileRowBytes), full,
              coordinates(operand, item, first + int64_t(i), depth));

@@ -2,6 +2,7 @@
 // RUN: FileCheck %s --check-prefix=NARROW --input-file=%t/narrow.ptx
 // RUN: FileCheck %s --check-prefix=SHORT --input-file=%t/short.ptx
 // RUN: FileCheck %s --check-prefix=ODD --input-file=%t/odd.ptx
+// RUN: FileCheck %s --check-prefix=DOUBLE --input-file=%t/double.ptx
 // RUN: FileCheck %s --check-prefix=LIST --input-file=%t/kernels.txt
 
 // Rows of 576 elements: a warp each, no shared memory, no barrier.
@@ -20,6 +21,10 @@
 // ODD-NOT: ld.global.nc.v
 // ODD: ld.global.nc.b16
 // ODD-NOT: ld.global.nc.v
+
+// An fp64 value goes to its neighbour in two halves.
+// DOUBLE-COUNT-2: shfl.sync.bfly.b32
+// DOUBLE: max.f64
 
 // LIST: narrow 128 0 0 floordiv(d0 + 3, 4)
 // LIST: short 128 0 0 floordiv(d0 + 63, 64)
@@ -41,4 +46,10 @@ fusion.kernel @odd config #fusion.config<"row_reduction", {}> sizes 1
     (%x: tensor<?x33xbf16, #fusion.shape<[d0, 33]>>) {
   %y = fusion.softmax %x axis = 1 : (tensor<?x33xbf16, #fusion.shape<[d0, 33]>>) -> tensor<?x33xbf16, #fusion.shape<[d0, 33]>>
   fusion.yield %y : tensor<?x33xbf16, #fusion.shape<[d0, 33]>>
+}
+
+fusion.kernel @double config #fusion.config<"row_reduction", {}> sizes 1
+    (%x: tensor<?x33xf64, #fusion.shape<[d0, 33]>>) {
+  %y = fusion.softmax %x axis = 1 : (tensor<?x33xf64, #fusion.shape<[d0, 33]>>) -> tensor<?x33xf64, #fusion.shape<[d0, 33]>>
+  fusion.yield %y : tensor<?x33xf64, #fusion.shape<[d0, 33]>>
 }
