@@ -209,7 +209,7 @@ void field(A &a, DType &value) {
 }
 template <typename A>
 void field(A &a, Role &value) {
-  a.enumField(value, static_cast<unsigned>(Role::CachedLengths));
+  a.enumField(value, static_cast<unsigned>(Role::TokenCounts));
 }
 template <typename A>
 void field(A &a, KernelCode::Target &value) {

@@ -75,6 +75,8 @@ const char *fusion::artifact::name(Role role) {
     return "present_value";
   case Role::CachedLengths:
     return "cached_lengths";
+  case Role::TokenCounts:
+    return "token_counts";
   }
   return "unknown";
 }

@@ -69,18 +69,28 @@ private:
         return false;
     return true;
   }
-  /// The session gives cached lengths itself: their form is fixed.
-  void checkLengths() {
-    unsigned found = 0;
+  /// The session gives cached lengths and token counts itself: their form is
+  /// fixed. The number of sequences, 0 where there is no such input.
+  int64_t checkPerSequence(Role role, const std::string &what) {
+    int64_t sequences = 0;
     for (const TensorInfo &t : model.inputs) {
-      if (t.role != Role::CachedLengths)
+      if (t.role != role)
         continue;
       auto count = t.shape.size() == 1 ? t.shape[0].asConstant() : std::nullopt;
-      require(++found == 1, "two inputs hold cached lengths");
+      require(sequences == 0, "two inputs hold " + what);
       require(t.type == DType::I32 && count && *count >= 1 && *count < 65536,
-              "input '" + t.name +
-                  "' holds no cached lengths: " + "expected i32 [1 to 65535]");
+              "input '" + t.name + "' holds no " + what +
+                  ": expected i32 [1 to 65535]");
+      sequences = count.value_or(1);
     }
+    return sequences;
+  }
+  void checkLengths() {
+    int64_t lengths = checkPerSequence(Role::CachedLengths, "cached lengths");
+    int64_t counts = checkPerSequence(Role::TokenCounts, "token counts");
+    require(counts == 0 || counts == lengths,
+            "token counts of " + std::to_string(counts) +
+                " sequences, and cached lengths of " + std::to_string(lengths));
   }
   void checkSymbols() {
     for (const Symbol &s : model.symbols) {

@@ -356,6 +356,14 @@ OwningOpRef<ModuleOp> Importer::run() {
       fault = "graph output '" + output.name + "' has no value";
       return {};
     }
+    Type declared = getElementType(output.elemType, &context);
+    if (declared && declared != elementType(value)) {
+      llvm::raw_string_ostream(fault)
+          << "graph output '" << output.name << "': declared as "
+          << elemName(output.elemType) << ", found elements of type "
+          << elementType(value);
+      return {};
+    }
     results.push_back(value);
   }
   if (!fault.empty())

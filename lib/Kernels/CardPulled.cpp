@@ -1,7 +1,7 @@
 //===- CardPulled.cpp - Results pulled element by element -----------------===//
 
 #include "CardFamilies.h"
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 
 #include <numeric>
 

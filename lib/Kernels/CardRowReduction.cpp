@@ -1,7 +1,7 @@
 //===- CardRowReduction.cpp - Rows that are reduced, on the card ----------===//
 
 #include "CardFamilies.h"
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 
 #include "llvm/Support/MathExtras.h"
 

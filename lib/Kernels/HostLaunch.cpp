@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fusion/Kernels/HostLaunch.h"
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 
 using namespace mlir;
 using namespace fusion;

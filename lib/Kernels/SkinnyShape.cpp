@@ -4,7 +4,7 @@
 
 #include "CardFamilies.h"
 
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 #include "fusion/Kernels/StridedView.h"
 
 #include "llvm/ADT/EquivalenceClasses.h"

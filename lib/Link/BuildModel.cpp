@@ -25,7 +25,7 @@ artifact::DType dtypeOf(Type tensor) {
 
 artifact::Role roleOf(std::optional<StringRef> name) {
   using artifact::Role;
-  for (unsigned i = 0; i <= static_cast<unsigned>(Role::CachedLengths); ++i)
+  for (unsigned i = 0; i <= static_cast<unsigned>(Role::TokenCounts); ++i)
     if (name == StringRef(artifact::name(static_cast<Role>(i))))
       return static_cast<Role>(i);
   return Role::None;

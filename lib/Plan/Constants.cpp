@@ -51,18 +51,11 @@ plan::ConstantOp ConstantPool::get(Value value, StringRef layout) {
 static bool isEvaluable(GroupOp group) {
   for (Operation &op : group.getBlock()->without_terminator()) {
     auto fusable = dyn_cast<FusableOpInterface>(op);
-    if (!fusable)
+    if (!fusable || !llvm::is_contained({OpClass::Constant,
+                                         OpClass::Elementwise, OpClass::View,
+                                         OpClass::Gather, OpClass::Reduction},
+                                        fusable.getOpClass()))
       return false;
-    switch (fusable.getOpClass()) {
-    case OpClass::Constant:
-    case OpClass::Elementwise:
-    case OpClass::View:
-    case OpClass::Gather:
-    case OpClass::Reduction:
-      break;
-    default:
-      return false;
-    }
     for (Type type : op.getResultTypes()) {
       auto count = numElements(type).asConstant();
       if (!count || *count > kMostEvaluatedElements)

@@ -35,8 +35,8 @@ static Value dropLastUnit(Value value) {
   if (!reshape)
     return value;
   SymShape shape = getSymShape(value);
-  if (ArrayRef(shape).drop_back(1) ==
-      ArrayRef<SymExpr>(getSymShape(reshape.getInput())))
+  if (!shape.empty() && ArrayRef(shape).drop_back(1) ==
+                            ArrayRef<SymExpr>(getSymShape(reshape.getInput())))
     return reshape.getInput();
   return value;
 }

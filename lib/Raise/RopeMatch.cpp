@@ -11,8 +11,8 @@ LogicalResult raise::checkTable(Value table, const Part &x, Operation *at,
                                 Trace &trace) {
   SymShape shape = getSymShape(table);
   int64_t width = x.sizes.back().asConstant().value_or(-1);
-  if (shape.size() > x.sizes.size())
-    return trace.fail("LAYOUT", at, "a table of at most the input's rank",
+  if (shape.empty() || shape.size() > x.sizes.size())
+    return trace.fail("LAYOUT", at, "a table of 1 to the input's rank",
                       "rank " + Twine(shape.size()));
   auto outer = broadcastShapes(ArrayRef(x.sizes).drop_back(),
                                ArrayRef(shape).drop_back());

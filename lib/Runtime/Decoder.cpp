@@ -37,7 +37,7 @@ Result<std::unique_ptr<Decoder>> Decoder::create(Session &session) {
     return refusal(session, "it was not compiled with --kv-cache=state");
   for (const TensorInfo &t : m.inputs)
     if (t.role != Role::TokenIds && t.role != Role::AttentionMask &&
-        t.role != Role::PositionIds && t.role != Role::CachedLengths)
+        t.role != Role::PositionIds && !session.gives(t))
       return refusal(session, "input '" + t.name +
                                   "' is none of token ids, attention mask and "
                                   "positions (--role ROLE=" +
@@ -164,7 +164,7 @@ Status Decoder::fill(uint32_t input, std::vector<int64_t> shape,
 Status Decoder::bind(const std::vector<int64_t> &ids, int64_t count) {
   const Model &m = session.loaded().model();
   for (uint32_t i = 0; i < data.size(); ++i)
-    if (m.inputs[i].role != Role::CachedLengths)
+    if (!session.gives(m.inputs[i]))
       if (Status s = fill(i, shapeOf(i, count), ids); !s)
         return s;
   return {};
@@ -186,7 +186,7 @@ static int64_t argmax(const void *data, int64_t begin, int64_t count,
   return best;
 }
 
-/// The largest logit of a sequence's row; the only one where the model computes
+/// The largest logit of a sequence's row; its only one where the model computes
 /// one a run (--logits=last).
 Result<int64_t> Decoder::choose(size_t sequence, int64_t row) const {
   const TensorView &out = session.output(logits);

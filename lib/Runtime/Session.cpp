@@ -47,19 +47,24 @@ Session::Session(std::shared_ptr<const LoadedModel> shared)
   for (size_t i = 0; i < outputs.size(); ++i)
     outputs[i].view.type = model->model().outputs[i].type;
   for (uint32_t i = 0; i < inputs.size(); ++i) {
-    const TensorInfo &info = model->model().inputs[i];
-    if (info.role != Role::CachedLengths)
-      continue;
-    // The reader has checked its type and shape.
-    lengthsInput = i;
-    lengths.resize(static_cast<size_t>(*info.shape[0].asConstant()));
-    inputs[i] = {true,
-                 {info.type,
-                  {static_cast<int64_t>(lengths.size())},
-                  lengths.data(),
-                  4 * lengths.size(),
-                  Device::Host}};
+    Role role = model->model().inputs[i].role;
+    if (role == Role::CachedLengths)
+      bindPerSequence(i, lengths);
+    else if (role == Role::TokenCounts)
+      bindPerSequence(i, counts);
   }
+}
+
+/// The reader has checked the input's type and shape.
+void Session::bindPerSequence(uint32_t input, std::vector<int32_t> &values) {
+  const TensorInfo &info = model->model().inputs[input];
+  values.resize(static_cast<size_t>(*info.shape[0].asConstant()));
+  inputs[input] = {true,
+                   {info.type,
+                    {static_cast<int64_t>(values.size())},
+                    values.data(),
+                    4 * values.size(),
+                    Device::Host}};
 }
 
 Session::~Session() = default;
@@ -85,10 +90,10 @@ Status Session::setInput(uint32_t index, DType type, std::vector<int64_t> shape,
   if (index >= inputs.size())
     return Status(StatusCode::Usage,
                   "there is no input number " + std::to_string(index));
-  if (!lengths.empty() && index == lengthsInput)
-    return Status(StatusCode::Usage,
-                  "input '" + model->model().inputs[index].name +
-                      "' is the session's own: its cached lengths");
+  if (const TensorInfo &info = model->model().inputs[index]; gives(info))
+    return Status(StatusCode::Usage, "input '" + info.name +
+                                         "' is the session's own: its " +
+                                         name(info.role));
   auto count = elementCount(shape);
   if (!count)
     return failure("input '" + model->model().inputs[index].name +
@@ -169,15 +174,19 @@ Status Session::checkTokenCounts() const {
   return {};
 }
 
+/// Tokens of this run that are none of the padding.
+int32_t Session::keptTokens(size_t sequence) const {
+  return static_cast<int32_t>(tokenCounts.empty() ? appendedTokens()
+                                                  : tokenCounts[sequence]);
+}
+
 /// The tokens of a run that has succeeded are cached.
 void Session::advance() {
-  int64_t more = appendedTokens();
-  theLength += more;
+  theLength += appendedTokens();
   if (lengths.empty())
     return;
   for (size_t i = 0; i < lengths.size(); ++i)
-    lengths[i] +=
-        static_cast<int32_t>(tokenCounts.empty() ? more : tokenCounts[i]);
+    lengths[i] += keptTokens(i);
   theLength = *std::max_element(lengths.begin(), lengths.end());
   tokenCounts.clear();
 }
@@ -391,6 +400,8 @@ Status Session::run(const RunOptions &options) {
     return selected.status();
   if (Status s = checkTokenCounts(); !s)
     return s;
+  for (size_t i = 0; i < counts.size(); ++i)
+    counts[i] = keptTokens(i);
   if (Status s = prepareStates(); !s)
     return s;
   if (Status s = prepareOutputs(options); !s)

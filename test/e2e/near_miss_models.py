@@ -315,6 +315,11 @@ def rope_product_is_rounded(m):
     m.round("q.sin")
 
 
+@mutation(rope, ("LAYOUT", "q.sin"))
+def rope_sines_are_one_number(m):
+    m.rewire("q.sin", 1, m.const("half", np.float32(0.5)))
+
+
 @mutation(rope, ("PATTERN", "q.rope"))
 def rope_as_a_difference(m):
     m.node("q.rope").op_type = "Sub"

@@ -120,6 +120,10 @@ class BadInputTest(unittest.TestCase):
         m = graph([matmul()], [nh.from_array(np.eye(4, dtype=np.float32), "w")], inputs=[value("x", shape=(4, 5))])
         self.refused(m, "/head/MatMul")
 
+    def test_output_of_another_type_than_declared(self):
+        m = graph([h.make_node("Neg", ["x"], ["y"], name="/neg")], outputs=[value("y", T.INT64)])
+        self.refused(m, "output 'y': declared as int64, found elements of type f32")
+
     def test_axis_out_of_range(self):
         self.refused(graph([h.make_node("Softmax", ["x"], ["y"], name="/soft", axis=7)]), "/soft|axis")
 

@@ -36,6 +36,13 @@ class OutputTest(unittest.TestCase):
         self.assertTrue(r.stdout.startswith(b"module"), r.stdout[:80])
         self.assertIn(b"kernels", r.stderr)
 
+    def test_a_report_of_what_has_not_happened_is_bad_usage(self):
+        for stage in ("imported", "raised"):
+            for option in ("--explain", "--expect=swiglu=1"):
+                r = self.compile("-o", "-", f"--emit={stage}", option)
+                self.assertEqual((r.returncode, r.stdout), (2, b""))
+                self.assertIn(f"--emit={stage} ends before them".encode(), r.stderr)
+
     def test_devices_stay_devices(self):
         null, full = self.dir / "null", self.dir / "full"
         try:
@@ -75,6 +82,21 @@ class OutputTest(unittest.TestCase):
     def test_a_folder_is_no_stream(self):
         self.assertEqual(self.compile("-o", "-", "--emit=ptx").returncode, 2)
         self.assertEqual(sorted(os.listdir(self.dir)), ["a.fusion", "m.onnx"])
+
+    def test_the_host_has_no_ptx(self):
+        r = self.compile("-o", "p", "--emit=ptx", "--target=host")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn(b"found --target=host", r.stderr)
+        self.assertFalse((self.dir / "p").exists())
+
+    def test_options_of_a_run_that_contradict(self):
+        for options, says in ((["--json"], "--json goes with --generate or --bench"), (["--info", "--bench=2"], "--info runs nothing"),
+                              (["--verify", "--bench=2"], "--verify goes with none"), (["--stop-ids=2"], "need --generate"),
+                              (["--generate=2"], "--generate needs --prompt-ids")):
+            with self.subTest(options):
+                code, out, err = tools.call("fusion-run", self.dir / "a.fusion", *options)
+                self.assertEqual((code, out), (2, ""), err)
+                self.assertIn(says, err)
 
     def test_the_cards_kernels_as_text(self):
         self.assertIn(b"gpu.module", self.compile("-o", "-", "--emit=kernel", "--target=sm_90a").stdout)

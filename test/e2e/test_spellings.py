@@ -150,6 +150,17 @@ class SpellingsTest(unittest.TestCase):
             with self.subTest(wanted=wanted):
                 self.check(model(nodes, {"n": np.array(wanted)}))
 
+    def test_sizes_of_zero(self):
+        """No element along the contracted axis: products of nothing are 0, whether the size is known or not."""
+        for rows, inner in ((3, 0), (0, 4), (0, 0)):
+            for known in (True, False):
+                x = np.ones((rows, inner), np.float32)
+                m = model([node("MatMul", ["x", "w"], "h"), node("Add", ["h", "b"], "y")], {"w": np.ones((inner, 5), np.float32), "b": np.ones(5, np.float32)})
+                m.graph.input[0].CopyFrom(h.make_tensor_value_info("x", T.FLOAT, [rows if known else "n", inner]))
+                for options in ([], ["--disable-fusion=all"]):
+                    with self.subTest(rows=rows, inner=inner, known=known, options=options):
+                        np.testing.assert_array_equal(testing.run_model(m, {"x": x}, *options)["y"], np.ones((rows, 5), np.float32))
+
     def test_file_without_node_names(self):
         m = of_opset(21)
         for n in m.graph.node:

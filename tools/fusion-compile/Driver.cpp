@@ -87,8 +87,11 @@ bool Driver::raise() {
 }
 
 void Driver::addSession(OpPassManager &pm) {
-  if (options.lastLogits)
-    pm.addPass(createLastLogits());
+  if (options.lastLogits) {
+    LastLogitsOptions last;
+    last.ownLengths = options.ownLengths;
+    pm.addPass(createLastLogits(last));
+  }
   if (!options.cacheState)
     return;
   pm.addPass(createAppendCaches());

@@ -142,8 +142,16 @@ bool readStage(const CommandLine &line, Options &options) {
   if (!stage)
     return usage("unknown --emit '" + line.emit + "'");
   options.emit = *stage;
+  bool reports = line.explain.getNumOccurrences() > 0 ||
+                 line.expect.getNumOccurrences() > 0;
+  if (reports && options.emit < Stage::Fused)
+    return usage("--explain and --expect report on fusions, and --emit=" +
+                 line.emit + " ends before them; use --emit=fused or later");
   // The code of one target alone.
   if (options.emit == Stage::Ptx || options.emit == Stage::Cubin) {
+    if (!line.target.empty() && !options.card)
+      return usage("--emit=" + line.emit +
+                   " prints kernels of sm_90a, found --target=host");
     options.card = true;
     options.host = false;
   }
@@ -186,9 +194,6 @@ bool readChoices(const CommandLine &line, Options &options) {
   if (options.ownLengths && !options.cacheState)
     return usage("--kv-lengths=own needs --kv-cache=state: a session's own "
                  "cache");
-  if (options.ownLengths && options.lastLogits)
-    return usage("--kv-lengths=own needs --logits=all: prompts of several "
-                 "lengths end at different rows");
   if (line.maxContext.getNumOccurrences() > 0 && !options.cacheState)
     return usage("--max-context needs --kv-cache=state: a session's own cache");
   if (line.fuel.getNumOccurrences() > 0 && line.fuel < 0)

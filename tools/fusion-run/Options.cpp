@@ -34,7 +34,8 @@ Runs a compiled model. An artifact holds native code: run only what you trust.
   --force-ids=1,2,3        feed these instead of the chosen tokens
   --stop-ids=2             stop after one of these
   --stream                 print each token as it comes
-  --json                   print results as one JSON object
+  --json                   print what --generate or --bench prints as one
+                           JSON object
 
 exit codes: 0 success, 1 the input is at fault, 2 bad usage, 3 verification failed
 )";
@@ -157,6 +158,10 @@ private:
 std::string contradiction(const Options &o) {
   if (o.artifact.empty())
     return "expected an artifact (model.fusion)";
+  bool runs = o.generates || o.verify || o.json || o.bench > 0 ||
+              !o.inputs.empty() || !o.outputDir.empty() || !o.profile.empty();
+  if (o.info && runs)
+    return "--info runs nothing: it goes with no option of a run";
   if (o.generates && !o.inputs.empty())
     return "--generate takes --prompt-ids, not --input";
   for (const std::vector<int64_t> &prompt : o.prompts)
@@ -180,6 +185,8 @@ std::string contradiction(const Options &o) {
       (o.bench > 0 || o.json || !o.outputDir.empty() || !o.profile.empty()))
     return "--verify goes with none of --bench, --json, --output-dir and "
            "--profile";
+  if (o.json && !o.generates && o.bench == 0)
+    return "--json goes with --generate or --bench: what they print";
   if (o.forced.size() > static_cast<size_t>(o.generate))
     return "--force-ids has " + std::to_string(o.forced.size()) +
            " tokens, and --generate=" + std::to_string(o.generate) +

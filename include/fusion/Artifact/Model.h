@@ -59,6 +59,7 @@ enum class Role : uint8_t {
   PresentKey,
   PresentValue,
   CachedLengths, ///< of each sequence; the session gives them itself
+  TokenCounts,   ///< of each sequence in this run; the session gives them too
 };
 const char *name(Role role);
 

@@ -27,7 +27,7 @@
 #define FUSION_KERNELS_CARDLAUNCH_H
 
 #include "fusion/Artifact/Model.h"
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 
 namespace fusion::kernels {
 

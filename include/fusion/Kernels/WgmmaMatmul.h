@@ -17,7 +17,7 @@
 #define FUSION_KERNELS_WGMMAMATMUL_H
 
 #include "fusion/Artifact/Model.h"
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 #include "fusion/Kernels/WgmmaLayout.h"
 
 namespace fusion::kernels {

@@ -139,6 +139,11 @@ public:
   /// How many tokens of the next run each sequence keeps; the rest of its row
   /// is padding. Empty: all of them.
   Status setTokenCounts(std::vector<int64_t> counts);
+  /// Whether the session gives this input itself.
+  static bool gives(const artifact::TensorInfo &input) {
+    return input.role == artifact::Role::CachedLengths ||
+           input.role == artifact::Role::TokenCounts;
+  }
 
 private:
   struct Input {
@@ -164,6 +169,8 @@ private:
   Result<uint32_t> selectProgram(const std::string &set) const;
   int64_t appendedTokens() const;
   Status checkTokenCounts() const;
+  void bindPerSequence(uint32_t input, std::vector<int32_t> &values);
+  int32_t keptTokens(size_t sequence) const;
   void advance();
   std::vector<int64_t> shapeOf(const std::vector<uint32_t> &places) const;
   Status failure(const std::string &text) const;
@@ -182,8 +189,8 @@ private:
   std::vector<uint64_t> stateBytes;
   bool statesMade = false;
   int64_t theLength = 0, theRows = 0;
-  uint32_t lengthsInput = 0;
   std::vector<int32_t> lengths;     ///< of each sequence, what the input holds
+  std::vector<int32_t> counts;      ///< what the input of token counts holds
   std::vector<int64_t> tokenCounts; ///< of the next run
   uint32_t theProgram = 0;
 };

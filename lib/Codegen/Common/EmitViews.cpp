@@ -47,6 +47,8 @@ Value BodyEmitter::emitConstant(ConstantOp op, IndexRef indices) {
   Type element = elementType(op.getResult());
   if (!elements)
     return unsupported(op, "a constant without elements in the IR");
+  if (elements.empty()) // nothing reads it
+    return scalarConstant(*this, element, b().getZeroAttr(element));
   if (elements.isSplat())
     return scalarConstant(*this, element, elements.getSplatValue<Attribute>());
   if (elements.getNumElements() > 256)
@@ -65,6 +67,8 @@ Value BodyEmitter::emitShapeValue(ShapeValueOp op, IndexRef indices) {
     values.push_back(ix.hoisted([&]() -> Value {
       return arith::IndexCastOp::create(b(), loc(), type, ix.size(e));
     }));
+  if (values.empty()) // nothing reads it
+    return arith::ConstantOp::create(b(), loc(), b().getZeroAttr(type));
   return emitTable(values, indices, getSymShape(op.getResult()));
 }
 

@@ -15,7 +15,7 @@
 #include "RowTemplate.h"
 
 #include "fusion/Codegen/Common/NarrowFloat.h"
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

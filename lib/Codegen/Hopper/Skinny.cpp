@@ -20,7 +20,7 @@
 
 #include "LowBitStream.h"
 
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 #include "fusion/Kernels/SkinnyShape.h"
 #include "fusion/Kernels/StridedView.h"
 

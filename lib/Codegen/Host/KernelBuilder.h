@@ -10,7 +10,7 @@
 #define FUSION_LIB_CODEGEN_HOST_KERNELBUILDER_H
 
 #include "fusion/Codegen/Common/BodyEmitter.h"
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

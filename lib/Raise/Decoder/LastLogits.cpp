@@ -2,9 +2,12 @@
 //
 // Greedy generation reads the logits of a run's last token. The output's last
 // row is cut out, and the cut moves up: through what computes each row by
-// itself (casts, soft caps) and the head's product, which then has one row.
+// itself (casts, soft caps) and the head's product, which then has one row. Of
+// sequences with lengths of their own, the row is each one's last.
 //
 //===----------------------------------------------------------------------===//
+
+#include "SessionInputs.h"
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Raise/Decoder/Passes.h"
@@ -23,8 +26,10 @@ namespace {
 /// Cuts the last row out of tensors [..., rows, columns].
 class Cutter {
 public:
-  Cutter(func::FuncOp main, SymExpr rows)
-      : rows(std::move(rows)),
+  /// `lasts` [batch, 1, 1]: each sequence's row, or null for the last row of
+  /// all.
+  Cutter(func::FuncOp main, SymExpr rows, Value lasts)
+      : rows(std::move(rows)), lasts(lasts),
         loc(NameLoc::get(StringAttr::get(main.getContext(), "last_row"))) {}
 
   Value cut(Value value) {
@@ -78,6 +83,9 @@ private:
     }
     OpBuilder b(value.getContext());
     b.setInsertionPointAfterValue(value);
+    if (lasts)
+      return GatherNdOp::create(b, loc, oneRow(value), value, lasts,
+                                /*batch_dims=*/1);
     SymShape starts(getSymShape(value).size(), SymExpr(0));
     starts[starts.size() - 2] = rows - SymExpr(1);
     return SliceOp::create(
@@ -86,9 +94,27 @@ private:
   }
 
   SymExpr rows;
+  Value lasts;
   Location loc;
   llvm::DenseMap<Value, Value> done;
 };
+
+/// Rows [batch, 1, 1] of each sequence's last token; of a sequence that rests,
+/// whose row nobody reads, row 0.
+Value makeLastRows(func::FuncOp main, int64_t batch) {
+  Value counts = addSequenceInput(main, "token_counts", batch);
+  OpBuilder b = OpBuilder::atBlockBegin(&main.front());
+  Location loc = counts.getLoc();
+  Type i32 = elementType(counts);
+  auto number = [&](int64_t value) -> Value {
+    return ShapeValueOp::create(b, loc, RankedTensorType::get({}, i32),
+                                getExprsAttr(b.getContext(), {SymExpr(value)}));
+  };
+  Value row = SubOp::create(b, loc, counts, number(1));
+  row = MaxOp::create(b, loc, row, number(0));
+  return ReshapeOp::create(b, loc, RankedTensorType::get({batch, 1, 1}, i32),
+                           row);
+}
 
 struct LastLogitsPass final : fusion::impl::LastLogitsBase<LastLogitsPass> {
   using LastLogitsBase::LastLogitsBase;
@@ -112,7 +138,19 @@ struct LastLogitsPass final : fusion::impl::LastLogitsBase<LastLogitsPass> {
                << "--logits=last: expected logits [..., tokens, vocabulary], "
                   "found type "
                << value.getType();
-      returnOp->setOperand(i, Cutter(main, shape[shape.size() - 2]).cut(value));
+      Value lasts;
+      if (ownLengths) {
+        auto batch = countSequences(main);
+        if (failed(batch))
+          return failure();
+        if (shape.size() != 3 || shape[0] != SymExpr(*batch))
+          return main.emitError()
+                 << "--kv-lengths=own: expected logits [" << *batch
+                 << ", tokens, vocabulary], found type " << value.getType();
+        lasts = makeLastRows(main, *batch);
+      }
+      Cutter cutter(main, shape[shape.size() - 2], lasts);
+      returnOp->setOperand(i, cutter.cut(value));
       main.setFunctionType(FunctionType::get(&getContext(),
                                              main.front().getArgumentTypes(),
                                              returnOp.getOperandTypes()));

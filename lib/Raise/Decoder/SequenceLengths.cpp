@@ -7,6 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "SessionInputs.h"
+
 #include "fusion/Dialect/Fusion/FusionOps.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
@@ -80,17 +82,6 @@ struct SequenceLengthsPass final
     : fusion::impl::SequenceLengthsBase<SequenceLengthsPass> {
   using SequenceLengthsBase::SequenceLengthsBase;
 
-  static StringRef roleOf(func::FuncOp main, unsigned i) {
-    auto role = main.getArgAttrOfType<StringAttr>(i, FusionDialect::kRoleAttr);
-    return role ? role.getValue() : StringRef();
-  }
-  static BlockArgument findRole(func::FuncOp main, StringRef role) {
-    for (unsigned i = 0; i < main.getNumArguments(); ++i)
-      if (roleOf(main, i) == role)
-        return main.getArgument(i);
-    return {};
-  }
-
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     auto cached =
@@ -101,48 +92,21 @@ struct SequenceLengthsPass final
 
   LogicalResult apply(func::FuncOp main, StringRef cached) {
     BlockArgument ids = findRole(main, "token_ids");
-    SymShape shape = ids ? getSymShape(ids) : SymShape();
-    auto batch = shape.size() == 2 ? shape[0].asConstant() : std::nullopt;
-    if (!batch)
-      return main.emitError() << "--kv-lengths=own: expected token ids [batch, "
-                                 "tokens] of a known batch; fix it with --dim "
-                                 "batch=N";
+    auto sequences = countSequences(main);
+    if (failed(sequences))
+      return failure();
+    int64_t batch = *sequences;
     mask = findRole(main, "attention_mask");
-    Value lengths = addLengths(main, *batch);
-    LengthBuilder make(main, lengths, shape[1]);
+    Value lengths = addSequenceInput(main, "cached_lengths", batch);
+    LengthBuilder make(main, lengths, getSymShape(ids)[1]);
     main.walk([&](AttentionOp op) { convert(op, cached, lengths, make); });
     main.walk([&](KvAppendOp op) {
       if (isa<BlockArgument>(op.getPast()) && !op.getLengths())
         op.getLengthsMutable().assign(lengths);
     });
-    if (failed(replaceInputs(main, *batch, make)))
+    if (failed(replaceInputs(main, batch, make)))
       return failure();
     return checkRest(main, cached);
-  }
-
-  Value addLengths(func::FuncOp main, int64_t batch) {
-    auto type =
-        RankedTensorType::get({batch}, IntegerType::get(&getContext(), 32));
-    std::string name = "cached_lengths";
-    auto isTaken = [&] {
-      for (unsigned i = 0; i < main.getNumArguments(); ++i)
-        if (main.getArgAttrOfType<StringAttr>(i, FusionDialect::kNameAttr) ==
-            name)
-          return true;
-      return false;
-    };
-    while (isTaken())
-      name += "_";
-    auto attrs = DictionaryAttr::get(
-        &getContext(),
-        {NamedAttribute(FusionDialect::kNameAttr,
-                        StringAttr::get(&getContext(), name)),
-         NamedAttribute(FusionDialect::kRoleAttr,
-                        StringAttr::get(&getContext(), "cached_lengths"))});
-    unsigned at = main.getNumArguments();
-    (void)main.insertArgument(
-        at, type, attrs, NameLoc::get(StringAttr::get(&getContext(), name)));
-    return main.getArgument(at);
   }
 
   /// Whether `value` is the padding mask itself.

@@ -164,6 +164,48 @@ TEST(Decoder, SequencesHaveLengthsOfTheirOwn) {
   EXPECT_EQ(0, session->sequenceLength(1));
 }
 
+/// The same, with logits [2, 1, 10] of each sequence's last token alone.
+struct LastOfTwoSequences : TwoSequences {
+  LastOfTwoSequences() {
+    model.inputs.push_back({"counts", DType::I32, {2}, Role::TokenCounts});
+    model.outputs[0].shape = {2, 1, kVocabulary};
+    model.programs[0].launches = {
+        launch(kernel("last", predictLast),
+               {{Kind::Input, 0, 0}, {Kind::Input, 2, 0}, {Kind::Output, 0, 0}},
+               {seq}, 1)};
+  }
+  /// The token after a sequence's last one.
+  static void predictLast(const HostContext *, void *const *args,
+                          const int64_t *sizes, int64_t, int64_t) {
+    auto *ids = static_cast<const int64_t *>(args[0]);
+    auto *counts = static_cast<const int32_t *>(args[1]);
+    auto *logits = static_cast<float *>(args[2]);
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t v = 0; v < kVocabulary; ++v)
+        logits[b * kVocabulary + v] =
+            counts[b] > 0 && v == ids[b * sizes[0] + counts[b] - 1] + 1;
+  }
+};
+
+TEST(Decoder, TheSessionGivesTokenCounts) {
+  LastOfTwoSequences m;
+  auto session = m.session();
+  auto decoder = Decoder::create(*session);
+  ASSERT_TRUE(decoder) << decoder.status().message();
+  auto tokens = (*decoder)->stepAll({{1, 1, 1, 1, 2}, {3, 4}});
+  ASSERT_TRUE(tokens) << tokens.status().message();
+  EXPECT_EQ((std::vector<int64_t>{3, 5}), *tokens);
+  int32_t own[2] = {};
+  EXPECT_FALSE(session->setInput(2, DType::I32, {2}, own));
+  // Without counts every token is kept.
+  session->reset();
+  int64_t ids[4] = {5, 6, 7, 8};
+  ASSERT_TRUE(session->setInput(0, DType::I64, {2, 2}, ids));
+  ASSERT_TRUE(session->run());
+  EXPECT_EQ(1, static_cast<const float *>(session->output(0).data)[7]);
+  EXPECT_EQ(1, static_cast<const float *>(session->output(0).data)[10 + 9]);
+}
+
 TEST(Decoder, WrongSequencesAreErrors) {
   TwoSequences m;
   auto session = m.session();

@@ -73,8 +73,14 @@ def LastLogits : Pass<"fusion-last-logits", "::mlir::ModuleOp"> {
   let description = [{
     The output with the role logits keeps its last row, and so do the head's
     product and the elementwise ops between the two: a prompt of many tokens
-    pays for one row of the head. For sessions that only generate.
+    pays for one row of the head. For sessions that only generate. With
+    `own-lengths` the last row is each sequence's own: the pass adds the input
+    `token_counts` [batch], which the session gives, tokens of each sequence
+    that are no padding.
   }];
+  let options = [
+    Option<"ownLengths", "own-lengths", "bool", "false", "sequences have lengths of their own">,
+  ];
   let dependentDialects = ["::fusion::FusionDialect"];
 }
 

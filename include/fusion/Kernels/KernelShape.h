@@ -1,15 +1,16 @@
-//===- HostShape.h - What a host kernel's template needs to know -*- C++
-//-*-===//
+//===- KernelShape.h - What a kernel computes, and its sizes ----*- C++ -*-===//
 //
-// Which template executes a kernel on the host CPU, and its sizes: what the
-// formulas of HostLaunch.h and the code generator must agree on. A body that
-// its family's template cannot take goes to `Pointwise`, which takes anything
-// that can be computed element by element.
+// Products, rows of a reduction, attention and appends as the templates of
+// both targets read them; and which template executes a kernel on the host
+// CPU, with what it needs besides: what the formulas of HostLaunch.h and the
+// code generator must agree on. A body that its family's template cannot take
+// goes to `Pointwise`, which takes anything that can be computed element by
+// element.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FUSION_KERNELS_HOSTSHAPE_H
-#define FUSION_KERNELS_HOSTSHAPE_H
+#ifndef FUSION_KERNELS_KERNELSHAPE_H
+#define FUSION_KERNELS_KERNELSHAPE_H
 
 #include "fusion/Kernels/StridedView.h"
 
@@ -135,4 +136,4 @@ SymExpr getPointwiseItems(const SymShape &shape);
 
 } // namespace fusion::kernels
 
-#endif // FUSION_KERNELS_HOSTSHAPE_H
+#endif // FUSION_KERNELS_KERNELSHAPE_H

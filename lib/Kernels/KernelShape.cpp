@@ -1,6 +1,6 @@
-//===- HostShape.cpp - What a host kernel's template needs to know --------===//
+//===- KernelShape.cpp - What a kernel computes, and its sizes -------------===//
 
-#include "fusion/Kernels/HostShape.h"
+#include "fusion/Kernels/KernelShape.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/TypeSwitch.h"
