@@ -82,7 +82,8 @@ private:
       return value;
     }
     OpBuilder b(value.getContext());
-    b.setInsertionPointAfterValue(value);
+    // The rows are computed at the head of the function, behind its arguments.
+    b.setInsertionPointAfterValue(lasts && !op ? lasts : value);
     if (lasts)
       return GatherNdOp::create(b, loc, oneRow(value), value, lasts,
                                 /*batch_dims=*/1);
