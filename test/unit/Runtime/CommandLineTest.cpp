@@ -197,8 +197,11 @@ TEST_F(CommandLine, InfoBenchAndProfile) {
   std::ifstream in(trace);
   std::string text(std::istreambuf_iterator<char>(in), {});
   EXPECT_NE(std::string::npos, text.find("\"traceEvents\""));
-  for (const char *what : {" --info", " --bench=2 --json"})
-    EXPECT_EQ(1, run(m.path() + x + what + " > /dev/full").code) << what;
+  for (const std::string &what :
+       {std::string(" --info"), x + " --bench=2 --json"})
+    EXPECT_EQ(1, run(m.path() + what + " > /dev/full").code) << what;
+  expect(m.path() + x + " --info", 2, "--info runs nothing");
+  expect(m.path() + x + " --json", 2, "--json goes with");
 }
 
 TEST_F(CommandLine, VerifyComparesWithTheUnfusedSet) {
