@@ -12,6 +12,13 @@ bool raise::isHidden(double value, Type element) {
   return value <= (element.isF16() ? -65504.0 : -1e30);
 }
 
+/// Scores of 1e9 are out of reach of fp32 graphs: a smaller one in a score's
+/// place gets no weight beside them. Where biases are added too, what they say
+/// of rows that see nothing would compete with it.
+static bool hidesInPlace(double value, Type element) {
+  return isHidden(value, element) || (!element.isF16() && value <= -1e9);
+}
+
 /// Whether the scores of a product are reached from `value` by what attention
 /// puts around them.
 static bool leadsToProduct(Value value, unsigned depth) {
@@ -34,6 +41,7 @@ struct ScoreWalk {
   Trace &trace;
   unsigned bits; ///< precision of the graph: casts to less round on purpose
   Value current;
+  WhereOp selection = {}; ///< what gave match.visible
 
   bool isScaled() const { return match.scale != 1 || match.softcap != 0; }
 
@@ -89,7 +97,7 @@ struct ScoreWalk {
       auto hidden = getScalar(kept ? where.getOnFalse() : where.getOnTrue());
       if (!hidden || !leadsToProduct(scores, 10))
         continue;
-      if (!isHidden(*hidden, elementType(where.getResult())))
+      if (!hidesInPlace(*hidden, elementType(where.getResult())))
         return trace.fail("MASK_UNPROVEN", where,
                           "a mask value that hides any score",
                           std::to_string(*hidden));
@@ -99,6 +107,7 @@ struct ScoreWalk {
       match.visible = where.getCondition();
       match.visibleWhen = kept;
       match.hidden = *hidden;
+      selection = where;
       current = stripCasts(scores, bits);
       return success();
     }
@@ -154,6 +163,11 @@ FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
   ScoreWalk walk{match, trace, bits, stripCasts(softmax.getInput(), bits)};
   for (unsigned steps = 0; steps < 12; ++steps) {
     if (auto scores = walk.current.getDefiningOp<MatmulOp>()) {
+      if (walk.selection && !match.added.empty() &&
+          !isHidden(match.hidden, elementType(walk.selection.getResult())))
+        return trace.fail("MASK_UNPROVEN", walk.selection,
+                          "a mask value that hides any score and its bias",
+                          std::to_string(match.hidden));
       match.scores = scores;
       return match;
     }

@@ -27,6 +27,20 @@ func.func @mask_inside(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<
 
 // -----
 
+// A selected value that a bias may fall below.
+// CHECK: [Missed] attention {{.*}} expected="a mask value that hides any score and its bias"{{.*}} found=-1000000000.{{.*}} reason=MASK_UNPROVEN
+func.func @biased(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x4xf32>, %m: tensor<4x4xi1>, %b: tensor<4xf32>) -> tensor<1x4x4xf32> {
+  %low = fusion.constant dense<-1.0e9> : tensor<f32>
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %s = fusion.add %0, %b : (tensor<1x4x4xf32>, tensor<4xf32>) -> tensor<1x4x4xf32>
+  %a = fusion.where %m, %s, %low : (tensor<4x4xi1>, tensor<1x4x4xf32>, tensor<f32>) -> tensor<1x4x4xf32>
+  %1 = fusion.softmax %a axis = 2 : (tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  %2 = fusion.matmul %1, %v : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
+  return %2 : tensor<1x4x4xf32>
+}
+
+// -----
+
 // A selected value that may still get weight.
 // CHECK: [Missed] attention {{.*}} found=-10000.{{.*}} reason=MASK_UNPROVEN
 func.func @leaking(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x4xf32>, %m: tensor<4x4xi1>) -> tensor<1x4x4xf32> {

@@ -361,6 +361,33 @@ def attention_soft_mask(m):
     m.const("mask", np.where(np.tril(np.ones((6, 6))) > 0, 0, -3).astype(np.float32))
 
 
+def select(m, visible, low):
+    m.const("visible", visible)
+    m.nodes[m.nodes.index(m.node("masked"))] = h.make_node("Where", ["visible", "scaled", m.const("low", np.float32(low))], ["masked"], name="masked")
+
+
+@mutation(plain_attention, FUSED)
+def attention_selected_scores(m):
+    select(m, np.tril(np.ones((6, 6), bool)), -1e9)
+
+
+@mutation(plain_attention, FUSED)
+def attention_selected_scores_of_a_row_that_sees_nothing(m):
+    select(m, np.tril(np.ones((6, 6), bool), -1), -1e9)
+
+
+@mutation(plain_attention, ("MASK_UNPROVEN", "masked"))
+def attention_selected_scores_keep_weight(m):
+    select(m, np.tril(np.ones((6, 6), bool)), -5)
+
+
+@mutation(plain_attention, ("MASK_UNPROVEN", "masked"))
+def attention_selected_sums_of_low_biases(m):
+    select(m, np.tril(np.ones((6, 6), bool)), -1e9)
+    m.before("masked", "padded", "Add", "scaled", m.const("padding", np.array([-3e38, 0, 0, 0, 0, 0], np.float32)))
+    m.rewire("masked", 1, "padded")
+
+
 @mutation(plain_attention, FUSED)
 def attention_scale_by_columns(m):
     m.before("scores", "q.scaled", "Mul", "q", m.const("by", np.linspace(0.5, 2, 8).astype(np.float32)))
