@@ -4,7 +4,8 @@
 // order in which tensor cores want it; its scales and zero points likewise. All
 // functions for the card read the same bytes: a table that is also gathered
 // from, too. So a weight is packed only where each of its uses is in a group,
-// as codes, scales or zero points.
+// as codes, scales or zero points, and where no code of FP8 is a NaN or an
+// infinity.
 //
 //===----------------------------------------------------------------------===//
 
@@ -125,7 +126,8 @@ private:
       add(weight->zeros, PackedLayout::Strips);
     for (auto &part : parts) {
       auto [it, inserted] = layouts.insert(part);
-      if (it->second != part.second || !constant)
+      if (it->second != part.second || !constant ||
+          (inserted && holdsSpecialCodes(part.first.first, part.first.second)))
         blocked.insert(part.first);
     }
     products.push_back(std::move(parts));

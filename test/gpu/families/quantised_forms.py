@@ -74,8 +74,8 @@ def dequantised(dtype, m, n, k, code, block, scale, zero=None, axis=1):
     return g.case({y: Expected(g[x] @ matrix, rounded=g[x] @ rounded_to(matrix, g.dtype))})
 
 
-def nbits(dtype, m, n, k, bits, block, zero):
-    """MatMulNBits; its zero points in bytes, in floats, or absent."""
+def nbits(dtype, m, n, k, bits, block, zero, shuffled=False):
+    """MatMulNBits; its zero points in bytes, in floats, or absent. `shuffled`: columns name their groups (g_idx)."""
     g = Graph(dtype, seed=m + n + k)
     x = g.input("x", (m, k), dims=["rows", k])
     groups = -(-k // block)
@@ -91,10 +91,29 @@ def nbits(dtype, m, n, k, bits, block, zero):
     elif zero == "floats":
         inputs.append(g.weight("z", value=g.rng.random((n, groups)) * 2 ** bits))
         shift = g["z"]
-    y = g.output(g.node("MatMulNBits", inputs, domain="com.microsoft", K=k, N=n, bits=bits, block_size=block))
     spread = lambda v: v if np.ndim(v) == 0 else grouped(v, 1, block, k)
+    if shuffled:
+        # Padded to whole groups, as the operator wants it.
+        owner = g.rng.permutation(np.arange(groups * block) // block)
+        inputs += [""] * (4 - len(inputs)) + [g.weight("owner", value=owner, dtype=np.int32)]
+        spread = lambda v: v if np.ndim(v) == 0 else v[:, owner[:k]]
+    y = g.output(g.node("MatMulNBits", inputs, domain="com.microsoft", K=k, N=n, bits=bits, block_size=block))
     matrix = ((codes[:, :k] - spread(shift)) * spread(g[s])).T
     return g.case({y: Expected(g[x] @ matrix, rounded=g[x] @ rounded_to(matrix, g.dtype))})
+
+
+def special(dtype, m, n, k, code):
+    """FP8 with a NaN or an infinity: its row's results are NaN or infinite, all others as ever."""
+    g = Graph(dtype, seed=m + n + k)
+    x, q, s = g.input("x", (m, k), dims=["rows", k]), quantised(g, "q", code, (n, k)), scales(g, "s", dtype, (n,))
+    codes = next(t for t in g.initializers if t.name == "q")
+    raw = np.frombuffer(codes.raw_data, np.uint8).copy().reshape(n, k)
+    raw[n // 2, k - 3] = 0x7C if code == "e5m2" else 0xFF
+    codes.raw_data = raw.tobytes()
+    w = g.node("DequantizeLinear", [q, s], axis=0)
+    y = g.output(g.node("MatMul", [x, g.node("Transpose", [w], perm=[1, 0])]))
+    matrix = (CODES[code][2][raw] * g[s][:, None]).T
+    return g.case({y: Expected(g[x] @ matrix, abs(g[x]) @ abs(matrix))})
 
 
 def tied(dtype, m, n, k):
@@ -131,5 +150,15 @@ def cases(sample):
         for bits, block, zero in ((4, 32, "bytes"), (8, 64, "floats"), (4, 128, "")):
             yield Case(f"nbits{bits}_{block}_{zero or 'none'}_m{m}", lambda a=("bf16", m, 130, 672, bits, block, zero): nbits(*a))
         yield Case(f"tied_m{m}", lambda a=("bf16", m, 1000, 256): tied(*a))
-    yield Case("fp32_m1", lambda: nbits("f32", 1, 72, 320, 4, 32, "bytes"))
-    yield Case("fp32_m9", lambda: nbits("f32", 9, 72, 320, 4, 32, "bytes"))
+    # What the templates of packed weights leave to general ones.
+    for m in (1, 9) if sample else (1, 2, 9, 70):
+        yield Case(f"fp32_m{m}", lambda m=m: nbits("f32", m, 72, 320, 4, 32, "bytes"))
+        yield Case(f"fp32_rows_m{m}", lambda m=m: dequantised("f32", m, 72, 520, "i8", 0, "f32"))
+        yield Case(f"indexed_m{m}", lambda m=m: nbits("bf16", m, 130, 320, 4, 32, "bytes", True))
+        yield Case(f"odd_columns_m{m}", lambda m=m: nbits("bf16", m, 72, 323, 4, 32, "bytes"))
+        for block in (48, 96):
+            yield Case(f"group{block}_m{m}", lambda m=m, block=block: dequantised("bf16", m, 200, 1152, "u4", block, "bf16", "u4"))
+        for code in ("u4", "u8"):
+            yield Case(f"one_zero_{code}_m{m}", lambda m=m, code=code: dequantised("bf16", m, 96, 520, code, -1, "bf16", code))
+        for code in ("e4m3", "e5m2"):
+            yield Case(f"special_{code}_m{m}", lambda m=m, code=code: special("bf16", m, 96, 512, code))
