@@ -42,6 +42,8 @@ public:
   Cost cost(mlir::Operation *op);
   const target::DeviceDescription &getDevice() const { return device; }
   Abilities getAbilities() const { return abilities; }
+  /// The values that symbols are taken to have.
+  const std::map<std::string, int64_t> &getSizes() const { return values; }
 
 private:
   double evaluate(const SymExpr &expr) const;

@@ -66,7 +66,7 @@ struct Abilities {
 struct Form {
   Family family = Family::Pointwise;
   mlir::Operation *hero = nullptr; ///< null without one
-  std::optional<Refusal> refusal;
+  std::optional<Refusal> refusal = std::nullopt;
   bool ok() const { return !refusal; }
 };
 Form classify(const Candidate &candidate, Abilities abilities = {});

@@ -267,6 +267,7 @@ void FormGroupsPass::totals(Grouping &grouping, ArrayRef<GroupPlan> plans) {
   CostModel &costs = grouping.getCosts();
   BucketTotals total;
   total.bucket = grouping.getFunction().getName().str();
+  total.sizes = costs.getSizes();
   for (const GroupPlan &plan : plans) {
     Candidate candidate(plan.ops);
     Cost before = sumOfSingles(plan.ops, costs), after = costs.cost(candidate);

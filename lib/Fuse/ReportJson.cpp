@@ -36,6 +36,28 @@ static void printSite(llvm::json::OStream &json, const SiteReport &site) {
   });
 }
 
+static void printKernel(llvm::json::OStream &json, const KernelReport &k) {
+  json.attribute("bucket", k.bucket);
+  json.attribute("name", k.name);
+  json.attribute("nodes", k.nodes);
+  json.attribute("launches", k.launches);
+  json.attribute("template", k.family);
+  json.attribute("choice", k.choice);
+  json.attribute("us", k.seconds * 1e6);
+  if (!k.passedOver.empty())
+    json.attribute("passed_over", k.passedOver);
+  json.attributeArray("stages", [&] {
+    for (const StageReport &s : k.stages)
+      json.object([&] {
+        json.attribute("threads", s.threads);
+        json.attribute("cluster", s.cluster);
+        json.attribute("registers", s.registers);
+        json.attribute("shared_bytes", s.sharedBytes);
+        json.attribute("spill_bytes", s.spillBytes);
+      });
+  });
+}
+
 void FusionReport::printJson(llvm::raw_ostream &os) const {
   llvm::json::OStream json(os, /*IndentSize=*/1);
   json.object([&] {
@@ -58,11 +80,21 @@ void FusionReport::printJson(llvm::raw_ostream &os) const {
           json.attribute("bytes_after", b.bytesAfter);
           json.attribute("us_before", b.secondsBefore * 1e6);
           json.attribute("us_after", b.secondsAfter * 1e6);
+          if (b.kernelSeconds > 0)
+            json.attribute("us_kernels", b.kernelSeconds * 1e6);
+          json.attributeObject("sizes", [&] {
+            for (const auto &[symbol, size] : b.sizes)
+              json.attribute(symbol, size);
+          });
           json.attributeObject("groups", [&] {
             for (const auto &[kind, count] : b.groups)
               json.attribute(kind, count);
           });
         });
+    });
+    json.attributeArray("kernels", [&] {
+      for (const KernelReport &k : kernels)
+        json.object([&] { printKernel(json, k); });
     });
     json.attributeArray("sites", [&] {
       for (const SiteReport &site : sites)

@@ -110,6 +110,31 @@ static void printSite(const SiteReport &site, raw_ostream &os) {
   }
 }
 
+static void printKernels(const FusionReport &report, const BucketTotals &bucket,
+                         raw_ostream &os) {
+  if (bucket.kernelSeconds == 0)
+    return;
+  os << "kernels of " << bucket.bucket;
+  StringRef separator = " at ";
+  for (const auto &[symbol, size] : bucket.sizes) {
+    os << separator << symbol << " " << size;
+    separator = ", ";
+  }
+  os << ": " << duration(bucket.kernelSeconds) << " predicted\n";
+  for (const KernelReport &k : report.kernels) {
+    if (k.bucket != bucket.bucket)
+      continue;
+    os << formatv("  {0,4} x {1,9}  {2}: {3}; {4}", k.launches,
+                  duration(k.seconds), k.name, k.family, k.choice);
+    for (const StageReport &s : k.stages)
+      os << formatv("; {0} registers, {1} of shared memory, {2} B spilled",
+                    s.registers, scaled(s.sharedBytes, "B"), s.spillBytes);
+    if (!k.passedOver.empty())
+      os << "; not the template before it: " << k.passedOver;
+    os << "\n";
+  }
+}
+
 void FusionReport::printText(raw_ostream &os) const {
   printSummary(os);
   for (const BucketTotals &b : buckets) {
@@ -120,6 +145,7 @@ void FusionReport::printText(raw_ostream &os) const {
       separator = ", ";
     }
     os << "\n";
+    printKernels(*this, b, os);
   }
   for (const SiteReport &site : sites)
     printSite(site, os);

@@ -298,6 +298,7 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
   auto [minRows, maxRows] =
       getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
   mm.mostRows = maxRows;
-  mm.plan = planLowBit(problemOf(mm), minRows, maxRows, mostResident);
+  mm.problem = problemOf(mm);
+  mm.plan = planLowBit(mm.problem, minRows, maxRows, mostResident);
   return mm;
 }

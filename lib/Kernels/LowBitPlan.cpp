@@ -65,6 +65,14 @@ double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
   return time;
 }
 
+LowBitTile LowBitPlan::tileAt(int64_t rows) const {
+  unsigned tile = entries[0].tile;
+  for (const LowBitPlanEntry &entry : entries)
+    if (entry.firstRow <= rows)
+      tile = entry.tile;
+  return tiles[tile];
+}
+
 namespace {
 
 class Planner {

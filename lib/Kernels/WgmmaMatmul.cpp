@@ -273,7 +273,7 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
     mm.rhs.push_back(*rhs);
   }
   bool gated = mm.products.size() == 2;
-  MatmulProblem problem;
+  MatmulProblem &problem = mm.problem;
   problem.n = mm.n * int64_t(mm.products.size());
   problem.k = mm.k;
   problem.products = mm.products.size();

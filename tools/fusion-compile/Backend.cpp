@@ -1,6 +1,7 @@
 //===- Backend.cpp - From planned module to code and artifact -------------===//
 
 #include "Driver.h"
+#include "KernelReports.h"
 #include "Output.h"
 
 #include "fusion/Codegen/Hopper.h"
@@ -98,6 +99,7 @@ ExitCode Driver::emitArtifact() {
     auto card = compileCard(*module, options, /*assemble=*/true);
     if (failed(card))
       return false;
+    reportKernels(*module, *card, report);
     llvm::append_range(images, toImages(*card));
     return true;
   });

@@ -201,9 +201,7 @@ bool Driver::checkDisabledSites() {
   return true;
 }
 
-ExitCode Driver::conclude() {
-  if (!checkDisabledSites())
-    return kInputFault;
+ExitCode Driver::printReport() {
   // Standard output may be taken by what is compiled.
   raw_ostream &os = options.output == "-" ? llvm::errs() : llvm::outs();
   if (options.explain == ExplainForm::Text)
@@ -219,11 +217,19 @@ ExitCode Driver::conclude() {
     llvm::outs().clear_error();
     return kInputFault;
   }
+  return kSuccess;
+}
+
+ExitCode Driver::checkReport() {
+  if (!checkDisabledSites())
+    return kInputFault;
   if (options.expect.empty())
     return kSuccess;
   ExpectationResult result = checkExpectations(options.expect, report);
   if (result.ok())
     return kSuccess;
+  if (ExitCode printed = printReport(); printed != kSuccess)
+    return printed;
   llvm::errs() << options.input << ": " << result.text << "\n";
   return result.usageError ? kUsage : kExpectation;
 }
@@ -247,9 +253,21 @@ ExitCode Driver::run() {
     return printModule();
   if (!phase("fuse", [&] { return fuse(); }))
     return kInputFault;
-  ExitCode concluded = conclude();
-  if (concluded != kSuccess)
-    return concluded;
+  if (ExitCode checked = checkReport(); checked != kSuccess)
+    return checked;
+  // Kernels of the card are in the report once their code is made.
+  bool compiles = options.card && options.emit == Stage::Artifact;
+  if (!compiles)
+    if (ExitCode printed = printReport(); printed != kSuccess)
+      return printed;
+  ExitCode emitted = emit();
+  if (!compiles)
+    return emitted;
+  ExitCode printed = printReport();
+  return emitted == kSuccess ? printed : emitted;
+}
+
+ExitCode Driver::emit() {
   if (options.emit == Stage::Fused)
     return printModule();
   if (options.verify && !phase("unfused", [&] { return addUnfused(); }))

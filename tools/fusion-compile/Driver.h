@@ -54,8 +54,12 @@ private:
   ExitCode emitArtifact();
   ExitCode printModule();
   bool checkDisabledSites();
-  /// Prints the report and checks --expect.
-  ExitCode conclude();
+  /// Whether the report is as --disable-fusion and --expect say; prints it
+  /// where it is not.
+  ExitCode checkReport();
+  ExitCode printReport();
+  /// From the fused module on.
+  ExitCode emit();
 
   const Options &options;
   mlir::MLIRContext &context;

@@ -61,12 +61,31 @@ struct BucketTotals {
   double bytesBefore = 0, bytesAfter = 0;
   double secondsBefore = 0, secondsAfter = 0;
   std::map<std::string, unsigned> groups; ///< by kind
+  std::map<std::string, int64_t> sizes;   ///< that its figures are for
+  double kernelSeconds = 0;               ///< of all its KernelReports
+};
+
+/// A function of a kernel, with what the assembler said of it.
+struct StageReport {
+  unsigned threads = 0, cluster = 1, registers = 0, sharedBytes = 0,
+           spillBytes = 0;
+};
+
+/// A kernel of the card in one bucket, once its code is made.
+struct KernelReport {
+  std::string bucket, name, nodes; ///< nodes: of its first launch
+  unsigned launches = 0;
+  std::string family, choice; ///< template and tiles at the bucket's sizes
+  std::string passedOver;     ///< why not the template preferred to it
+  double seconds = 0;         ///< of one launch, predicted
+  std::vector<StageReport> stages;
 };
 
 struct FusionReport {
   std::string device;
   std::vector<SiteReport> sites;
   std::vector<BucketTotals> buckets;
+  std::vector<KernelReport> kernels;
 
   /// The site, created on first use.
   SiteReport &site(llvm::StringRef kind, llvm::StringRef node);

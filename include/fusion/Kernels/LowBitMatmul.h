@@ -67,6 +67,8 @@ struct LowBitPlanEntry {
 struct LowBitPlan {
   llvm::SmallVector<LowBitTile, 4> tiles;
   std::vector<LowBitPlanEntry> entries;
+  /// What a launch with so many rows runs.
+  LowBitTile tileAt(int64_t rows) const;
 };
 /// All tiles of a plan have one size of clusters and of resident blocks: at
 /// most `mostResident`.
@@ -84,6 +86,7 @@ struct LowBitMatmul {
   /// Scales change along K: they are decoded with the codes. Else they are
   /// applied to the sums.
   bool scaled = false;
+  LowBitProblem problem;
   LowBitPlan plan;
 
   unsigned products() const { return unsigned(weights.size()); }

@@ -112,6 +112,7 @@ struct WgmmaMatmul {
   /// box ends with the most rows that there are: boxes that lie outside their
   /// tensor are slow, and what a tile's further rows hold does not matter.
   unsigned boxRows = kMatmulTileRows, boxColumns = 64;
+  MatmulProblem problem;
   std::vector<MatmulPlanEntry> plan;
   int64_t rowTiles = 0; ///< where all launches have equally many; else 0
 

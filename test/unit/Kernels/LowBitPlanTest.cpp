@@ -16,31 +16,22 @@ LowBitProblem problem(int64_t n, int64_t k) {
   return p;
 }
 
-/// The tile that serves so many rows.
-LowBitTile tileAt(const LowBitPlan &plan, int64_t rows) {
-  LowBitTile tile = plan.tiles[plan.entries[0].tile];
-  for (const LowBitPlanEntry &entry : plan.entries)
-    if (entry.firstRow <= rows)
-      tile = plan.tiles[entry.tile];
-  return tile;
-}
-
 } // namespace
 
 // What won on the card.
 TEST(LowBitPlan, MeasuredPoints) {
   LowBitProblem wide = problem(28672, 4096), square = problem(4096, 4096),
                 deep = problem(4096, 14336);
-  EXPECT_EQ(tileAt(planLowBit(wide, 16, 16, 2), 16),
+  EXPECT_EQ(planLowBit(wide, 16, 16, 2).tileAt(16),
             (LowBitTile{16, 1, 1, 1, 2}));
-  EXPECT_EQ(tileAt(planLowBit(wide, 64, 64, 2), 64),
+  EXPECT_EQ(planLowBit(wide, 64, 64, 2).tileAt(64),
             (LowBitTile{64, 1, 1, 1, 2}));
-  EXPECT_EQ(tileAt(planLowBit(wide, 128, 128, 2), 128),
+  EXPECT_EQ(planLowBit(wide, 128, 128, 2).tileAt(128),
             (LowBitTile{128, 2, 1, 1, 1}));
   for (const LowBitProblem &p : {square, deep}) {
-    EXPECT_EQ(tileAt(planLowBit(p, 16, 16, 2), 16),
+    EXPECT_EQ(planLowBit(p, 16, 16, 2).tileAt(16),
               (LowBitTile{16, 1, 2, 2, 1}));
-    EXPECT_EQ(tileAt(planLowBit(p, 64, 64, 2), 64),
+    EXPECT_EQ(planLowBit(p, 64, 64, 2).tileAt(64),
               (LowBitTile{64, 1, 2, 2, 1}));
   }
 }
@@ -48,9 +39,9 @@ TEST(LowBitPlan, MeasuredPoints) {
 // Widths of their own for few rows and for many, in clusters too.
 TEST(LowBitPlan, BucketOfFewRows) {
   LowBitPlan plan = planLowBit(problem(4096, 4096), 2, 64, 2);
-  EXPECT_LT(tileAt(plan, 16).columns, 64u);
-  EXPECT_EQ(tileAt(plan, 16).cluster, 2u);
-  EXPECT_EQ(tileAt(plan, 64), (LowBitTile{64, 1, 2, 2, 1}));
+  EXPECT_LT(plan.tileAt(16).columns, 64u);
+  EXPECT_EQ(plan.tileAt(16).cluster, 2u);
+  EXPECT_EQ(plan.tileAt(64), (LowBitTile{64, 1, 2, 2, 1}));
 }
 
 TEST(LowBitPlan, EveryBucketHasTiles) {
