@@ -1,12 +1,14 @@
 //===- CardPrediction.cpp - What a launch on the card should take ---------===//
 //
-// Measured on an H200: a launch in a chain of programmatic ones takes 1.4 us
-// beside its work. One row streams dense weights at 0.96 of the read bandwidth
-// and packed ones at 0.88, as long as decoding them (6.8 int4, 5.0 FP4, 4.3
-// FP8 weights a picosecond on the whole card) is faster. Products of few rows
-// take 2.8 us beside their weights, and read lhs once a tile at 14 TB/s. A
-// block of 128 queries and keys of attention takes 1.4 us of a multiprocessor,
-// a tile 4 us beside its blocks; decode attention 5 us beside its cache. On the
+// Measured on an H200. A launch in a chain of programmatic ones takes 1.4 us
+// beside its work. One row streams dense weights at 0.96 of the read bandwidth,
+// packed ones at 0.88 or as fast as they are decoded (on the whole card 6.8
+// int4, 5.0 FP4, 4.3 FP8 weights a picosecond). Products of few rows take 2.8
+// us beside their weights, and read lhs once a tile at 14 TB/s. The planners'
+// models compare tiles: with packed weights of few rows a launch takes 1 us
+// more; that of dense ones counts no launch, and bursts run 6 % slower. A block
+// of 128 queries and keys of attention takes 1.4 us of a multiprocessor, a tile
+// 4 us beside its blocks; decode attention 5 us beside its cache. On the
 // ordinary units products reach 0.45 of the peak, attention 0.3.
 //
 //===----------------------------------------------------------------------===//
@@ -29,6 +31,7 @@ namespace {
 
 constexpr double kChainedLaunch = 1.4e-6;
 constexpr double kDenseShare = 0.96, kPackedShare = 0.88;
+constexpr double kFewPackedRows = 1e-6, kProductShare = 1.06;
 constexpr double kFewRowsStart = 2.8e-6, kFewRowsCache = 14e12;
 constexpr double kAttentionBlock = 1.41e-6, kAttentionTile = 4e-6;
 constexpr double kDecodeStart = 5e-6;
@@ -203,7 +206,8 @@ CardPrediction Predictor::lowBit() const {
     p.choice += formatv(", K shared by clusters of {0}", t.cluster);
   if (mm->streams(t))
     p.choice += ", last tiles stream-K";
-  p.seconds = 1e-6 * lowBitTime(mm->problem, rows, t);
+  p.seconds = 1e-6 * lowBitTime(mm->problem, rows, t) +
+              (rows < 128 ? kFewPackedRows : 0);
   return p;
 }
 
@@ -226,7 +230,8 @@ CardPrediction Predictor::wgmma() const {
                                            : "the workspace");
   MatmulProblem problem = mm->problem;
   problem.batch = std::max<int64_t>(1, value(mm->batch));
-  p.seconds = 1e-6 * matmulTime(problem, rowTiles, schedule);
+  p.seconds = device.launchSeconds.value +
+              1e-6 * kProductShare * matmulTime(problem, rowTiles, schedule);
   return p;
 }
 

@@ -2,18 +2,24 @@
 """Speed on a card: generated kernels and whole models beside torch eager, torch.compile, cuBLAS(Lt), attention backends and hand-written
 Triton, in one run.
 
-    card.py [--bin build/dev/bin] [--only gemm,gated,gemv,norm,attention,decode-attention,int4,low-bit,model,
-            model-int4] [--seconds 60]
-            [--max-autotune] [--peers-only | --ours-only] [--layers N] [--out results.json]
+    card.py [--bin build/dev/bin] [--only gemm,gemm-rows,gated,gemv,norm,attention,decode-attention,int4-row,int4-few,
+            int4-many,formats,zeros,front,model,model-int4] [--seconds 60] [--max-autotune]
+            [--peers-only | --ours-only] [--layers N] [--out results.json]
 
 Medians of rounds in random order, each operation repeated over random tensors that exceed the L2 cache; the spread (10 % to 90 % of
-the rounds) is printed. Peers are captured in CUDA graphs and timed by events; ours by the processor's clock around a run, less what a
-run of one tiny kernel takes beyond its event time, measured in the same run. Ceilings (bytes read and copied, bf16 FLOPs) are measured first. `predicted` is the compiler's cost model.
+the rounds) is printed. All repetitions of an operation are one CUDA graph, ours and the peers'. Peers are timed by events; ours by
+the processor's clock around a run, less what a run of one tiny kernel takes beyond its event time, measured in the same run
+(decode attention: less a run of a quarter of the layers). Ceilings (bytes read and copied, bf16 FLOPs) are measured first.
+`predicted` is the compiler's model of each kernel's template (--explain), made before the run.
+
+Sections take less than --seconds each and run alone; --out adds to what the file has of the same card and versions, so that a
+run can be divided. `card_table.py` writes README's table from it.
 Needs torch, triton, numpy, onnx, ml_dtypes, and ptxas of a CUDA toolkit. Without a card it says `skipped`.
 """
 import argparse
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,7 +28,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-SECTIONS = ("gemm", "gated", "gemv", "norm", "attention", "decode-attention", "int4", "low-bit", "model", "model-int4")
+SECTIONS = ("gemm", "gemm-rows", "gated", "gemv", "norm", "attention", "decode-attention", "int4-row", "int4-few", "int4-many",
+            "formats", "zeros", "front", "model", "model-int4")
 
 
 def environment():
@@ -38,10 +45,11 @@ class Bench:
 
     def __init__(self, options, folder):
         import card_measure
-        self.options, self.folder, self.results = options, folder, []
+        self.options, self.folder, self.results, self.section = options, folder, [], None
         self.ceilings = card_measure.ceilings()
         self.environment = environment()
         self.deadline = 0.0
+        self.resume()
         self.overhead_us = 0.0 if options.peers_only else self.run_overhead()
         print("ceilings: " + ", ".join(f"{k} {v:.0f}" for k, v in self.ceilings.items()), flush=True)
 
@@ -103,35 +111,62 @@ class Bench:
         return result
 
     def point(self, name, variants, target=None, floor_us=None, rounds=21, rest_s=0.0):
-        """Races variants and records them. `target`: (text, function of {variant: microseconds}, the least it must give)."""
+        """Races variants and records them."""
         import card_measure
-        if not variants:
-            return
-        times = card_measure.race(variants, rounds, rest_s)
+        if variants:
+            self.record(name, variants, card_measure.race(variants, rounds, rest_s), target, floor_us)
+
+    def record(self, name, variants, times, target=None, floor_us=None):
+        """Prints and keeps {variant: Timing} of a point, and whether it is what is asked."""
         ours = times.get("fusion")
-        peers = {v.name: times[v.name].us for v in variants if v.name != "fusion"}
-        print(f"{name}" + (f"   floor {floor_us:.2f} us" if floor_us else ""))
+        print(name + (f"   floor {floor_us:.2f} us" if floor_us else ""))
         for v in sorted(variants, key=lambda v: times[v.name].us):
             t = times[v.name]
             note = f"  {t.us / floor_us:5.2f} x floor" if floor_us else ""
             note += f"  {ours.us / t.us:5.2f} = fusion / this" if ours and v.name != "fusion" else ""
-            note += f"  predicted {v.predicted_us:.2f} us" if v.predicted_us else ""
+            note += f"  predicted {v.predicted_us:.2f} us ({v.predicted_us / t.us:.2f})" if v.predicted_us else ""
             note += f"  error {v.error:.1e}" if v.error is not None else ""
             print(f"  {v.name:34s} {t.us:10.2f} us  spread {100 * t.spread:4.1f} %{note}")
-            self.results.append({"point": name, "variant": v.name, "us": t.us, "low": t.low, "high": t.high, "error": v.error, "predicted_us": v.predicted_us,
-                                 "floor_us": floor_us})
+            self.results.append({"section": self.section, "point": name, "variant": v.name, "us": t.us, "low": t.low, "high": t.high, "error": v.error,
+                                 "predicted_us": v.predicted_us, "floor_us": floor_us})
         if ours and target:
-            text, value, least = target
-            found = value({k: t.us for k, t in times.items()})
-            if found is not None:
-                print(f"  {text}: {found:.3f}, wanted {least}: {'met' if found >= least else 'MISSED'}")
-                self.results.append({"point": name, "target": text, "found": found, "least": least})
+            found = target.measure({k: t.us for k, t in times.items()})
+            if found is None:
+                print(f"  asked {target.wanted}: what it is held against was not measured")
+            else:
+                met = found <= target.asked if target.most else found >= target.asked
+                print(f"  measured {found:.3f}, asked {target.wanted}: {'met' if met else 'MISSED'}")
+                self.results.append({"section": self.section, "point": name, "asked": target.wanted, "measured": found, "met": met})
         sys.stdout.flush()
-        return peers
+
+    def earlier(self, point, variant):
+        """Microseconds of a point of this file, or None."""
+        return next((r["us"] for r in self.results if r["point"] == point and r.get("variant") == variant), None)
+
+    def begin(self, section):
+        self.section, self.deadline = section, time.time() + self.options.seconds
+        self.results = [r for r in self.results if r["section"] != section]
 
     def save(self):
         if self.options.out:
             self.options.out.write_text(json.dumps({"environment": self.environment, "ceilings": self.ceilings, "results": self.results}, indent=1))
+
+    def resume(self):
+        """Takes over what an earlier part of the run measured."""
+        if not self.options.out or not self.options.out.exists():
+            return
+        before = json.loads(self.options.out.read_text())
+        if before["environment"] == self.environment:
+            self.results = before["results"]
+
+    def conclude(self):
+        """Predictions beside measurements, in short."""
+        ratios = sorted(r["predicted_us"] / r["us"] for r in self.results if r.get("predicted_us"))
+        if ratios:
+            print(f"predicted / measured, {len(ratios)} points: median {statistics.median(ratios):.2f}, 10 % to 90 %: "
+                  f"{ratios[len(ratios) // 10]:.2f} to {ratios[-1 - len(ratios) // 10]:.2f}")
+        asked = [r for r in self.results if "met" in r]
+        print(f"asked: {sum(r['met'] for r in asked)} of {len(asked)} points met")
 
 
 def main():
@@ -163,12 +198,13 @@ def main():
         bench = Bench(options, pathlib.Path(tmp))
         for name in options.only:
             print(f"== {name}", flush=True)
-            bench.deadline = time.time() + options.seconds
+            bench.begin(name)
             start = time.time()
             getattr(card_sections, name.replace("-", "_"))(bench)
             bench.save()
             torch.cuda.empty_cache()
             print(f"== {name}: {time.time() - start:.0f} s", flush=True)
+        bench.conclude()
     print(bench.environment)
 
 

@@ -15,8 +15,39 @@ class Variant:
     calls: int = 1  # executions of the operation in one run
     wall: bool = False  # the run returns when it is complete: timed by the processor's clock
     overhead_us: float = 0.0  # of a run by that clock: launch and wait
+    less: typing.Callable[[], None] | None = None  # a run of fewer calls, whose time does not count; `calls` are the others
     error: float | None = None
     predicted_us: float | None = None
+
+
+@dataclasses.dataclass
+class Target:
+    """What a point must be: `measure` of {variant: microseconds} at least (or at most) `asked`."""
+    wanted: str
+    asked: float
+    measure: typing.Callable[[dict], float | None]
+    most: bool = True
+
+
+def at_most_us(us):
+    return Target(f"at most {us} us", us, lambda t: t["fusion"])
+
+
+def at_most(times, variant, name=None):
+    """No more than so many times another variant's time."""
+    return Target(f"at most {times:g} x {name or variant}", times, lambda t: t["fusion"] / t[variant] if variant in t else None)
+
+
+def at_most_floor(times, floor_us):
+    return Target(f"at most {times:g} x the read floor", times, lambda t: t["fusion"] / floor_us)
+
+
+def at_least_speed(times, variant):
+    return Target(f"at least {times:g} x the speed of {variant}", times, lambda t: t[variant] / t["fusion"] if variant in t else None, most=False)
+
+
+def at_least_share(share, of, floor_us):
+    return Target(f"at least {100 * share:g} % of {of}", share, lambda t: floor_us / t["fusion"], most=False)
 
 
 @dataclasses.dataclass
@@ -62,7 +93,11 @@ def once(variant):
         torch.cuda.synchronize()
         start = time.perf_counter()
         variant.run()
-        return ((time.perf_counter() - start) * 1e6 - variant.overhead_us) / variant.calls
+        middle = time.perf_counter()
+        if variant.less:
+            variant.less()
+            return (2 * middle - start - time.perf_counter()) * 1e6 / variant.calls
+        return ((middle - start) * 1e6 - variant.overhead_us) / variant.calls
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     variant.run()

@@ -19,7 +19,7 @@ def copies(bytes_each, least=1, most=64):
     return max(least, min(most, math.ceil(4 * L2_BYTES / bytes_each)))
 
 
-def repeats(us_each, least_us=1500, most=400):
+def repeats(us_each, least_us=1000, most=128):
     """How often an operation stands in a model, so that the launch of a run is small beside it."""
     return max(1, min(most, math.ceil(least_us / us_each)))
 
@@ -73,17 +73,6 @@ def gated(path, m, n, k, sets, count):
     return ops.save()
 
 
-def int4_matmuls(path, m, n, k, sets, count):
-    ops, groups = Ops(path), k // random_llama.GROUP
-    weights = [[ops.random.bits(f"q{i}", (n, groups, random_llama.GROUP // 2)),
-                ops.random.floats(f"s{i}", BF16, (n, groups), k ** -0.5 / 4.6, positive=True)] for i in range(sets)]
-    for i in range(count):
-        inputs = [ops.input(f"x{i}", [m, k]), *weights[i % sets]]
-        ops.output(f"y{i}", [m, n])
-        ops.w.node("MatMulNBits", inputs, f"/{i}/MatMulNBits", output=f"y{i}", domain="com.microsoft", K=k, N=n, bits=4, block_size=random_llama.GROUP)
-    return ops.save()
-
-
 GLOBAL_SCALE = 0.02  # of NVFP4's scales
 
 
@@ -117,12 +106,14 @@ def low_bit_product(ops, kind, name, x, weight, n, k, output=None):
 def low_bit_matmuls(path, kind, m, n, k, sets, count, gated=False):
     ops = Ops(path)
     weights = [low_bit_weight(ops, kind, i, n, k) for i in range(2 * sets if gated else sets)]
+    norm = norm_weight(ops.w, "g", 0, k) if gated else None
     for i in range(count):
         x = ops.input(f"x{i}", [m, k])
         ops.output(f"y{i}", [m, n])
         if not gated:
             low_bit_product(ops, kind, f"/{i}", x, weights[i % sets], n, k, f"y{i}")
             continue
+        x = rms_norm(ops.w, f"/{i}/norm", x, norm, ops.number)
         g, u = (low_bit_product(ops, kind, f"/{i}/{part}", x, weights[2 * (i % sets) + j], n, k) for j, part in enumerate(("gate", "up")))
         node = ops.w.node
         s = node("Mul", [g, node("Sigmoid", [g], f"/{i}/Sigmoid")], f"/{i}/Mul")
@@ -132,18 +123,27 @@ def low_bit_matmuls(path, kind, m, n, k, sets, count, gated=False):
     return path
 
 
-def add_rms_norms(path, rows, width, count, epsilon=1e-5):
+def norm_weight(w, name, seed, width):
+    return w.weight(name, (1 + 0.1 * np.random.default_rng(seed).standard_normal(width)).astype(BF16))
+
+
+def rms_norm(w, name, x, weight, number, output=None, epsilon=1e-5):
+    """As torch's exporters write it: in fp32, decomposed."""
+    f = np.float32
+    s = w.node("Cast", [x], f"{name}/Cast", to=TensorProto.FLOAT)
+    mean = w.node("ReduceMean", [w.node("Pow", [s, w.constant(2.0, f)], f"{name}/Pow"), w.constant([-1])], f"{name}/ReduceMean", keepdims=1)
+    root = w.node("Sqrt", [w.node("Add", [mean, w.constant(epsilon, f)], f"{name}/Add_1")], f"{name}/Sqrt")
+    n = w.node("Cast", [w.node("Mul", [s, w.node("Reciprocal", [root], f"{name}/Reciprocal")], f"{name}/Mul")], f"{name}/Cast_1", to=number)
+    return w.node("Mul", [weight, n], f"{name}/Mul_1", output=output)
+
+
+def add_rms_norms(path, rows, width, count):
     ops = Ops(path)
-    w, f = ops.w, np.float32
     for i in range(count):
         a, b = (ops.input(f"{n}{i}", [rows, width]) for n in "ab")
         ops.output(f"s{i}", [rows, width]), ops.output(f"y{i}", [rows, width])
-        s = w.node("Cast", [w.node("Add", [a, b], f"/{i}/Add", output=f"s{i}")], f"/{i}/Cast", to=TensorProto.FLOAT)
-        mean = w.node("ReduceMean", [w.node("Pow", [s, w.constant(2.0, f)], f"/{i}/Pow"), w.constant([-1])], f"/{i}/ReduceMean", keepdims=1)
-        root = w.node("Sqrt", [w.node("Add", [mean, w.constant(epsilon, f)], f"/{i}/Add_1")], f"/{i}/Sqrt")
-        n = w.node("Cast", [w.node("Mul", [s, w.node("Reciprocal", [root], f"/{i}/Reciprocal")], f"/{i}/Mul")], f"/{i}/Cast_1", to=ops.number)
-        weight = w.weight(f"g{i}", (1 + 0.1 * np.random.default_rng(i).standard_normal(width)).astype(BF16))
-        w.node("Mul", [weight, n], f"/{i}/Mul_1", output=f"y{i}")
+        s = ops.w.node("Add", [a, b], f"/{i}/Add", output=f"s{i}")
+        rms_norm(ops.w, f"/{i}", s, norm_weight(ops.w, f"g{i}", i, width), ops.number, f"y{i}")
     return ops.save()
 
 

@@ -165,10 +165,19 @@ def low_bit(kind, weights, i, global_scale):
     return ((codes.float() - z.float()[..., None]) * s.float()[..., None]).bfloat16().flatten(1)
 
 
-def tinygemm(packed, scales):
-    """torch's own int4 kernel over the same weights."""
+def tinygemm(packed, scales, zeros=None):
+    """torch's own int4 kernel over the same weights; it adds `zero` to what it makes of (q - 8) scale."""
     n = packed.shape[0]
     flat = packed.reshape(n, -1)
     weight = torch._convert_weight_to_int4pack(((flat & 15) << 4) | (flat >> 4), 8)
-    zeros = torch.stack((scales.t(), torch.zeros_like(scales.t())), -1).contiguous()
-    return lambda x: torch._weight_int4pack_mm(x, weight, 128, zeros)
+    offset = torch.zeros_like(scales)
+    if zeros is not None:
+        z = torch.stack((zeros & 15, zeros >> 4), -1).flatten(1)
+        offset = ((8 - z.float()) * scales.float()).bfloat16()
+    factors = torch.stack((scales.t(), offset.t()), -1).contiguous()
+    return lambda x: torch._weight_int4pack_mm(x, weight, 128, factors)
+
+
+def rms_norm(x, weight):
+    f = x.float()
+    return weight * (f * torch.rsqrt(f.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype)

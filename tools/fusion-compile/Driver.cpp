@@ -122,6 +122,7 @@ static FuseOptions makeFuseOptions(const Options &options, StringRef target,
   fuse.disabled = options.disabled;
   fuse.strict = options.strict;
   fuse.fuel = options.fuel;
+  fuse.sizes = options.likely;
   fuse.measured = options.measured;
   fuse.report = report;
   return fuse;

@@ -40,6 +40,10 @@ struct CommandLine {
   cl::list<std::string> dim{
       "dim", cl::cat(category), cl::value_desc("KEY=N|LO..HI"),
       cl::desc("size of a symbol, INPUT[AXIS], or role (batch, seq, past)")};
+  cl::list<std::string> likely{
+      "likely", cl::cat(category), cl::value_desc("SYMBOL=N"),
+      cl::desc("size of a symbol that predictions are made for (--explain "
+               "names them); others remain allowed")};
   cl::opt<std::string> kvCache{"kv-cache", cl::init("expose"),
                                cl::cat(category),
                                cl::desc("expose: past and present as in the "
@@ -177,6 +181,17 @@ bool readExplain(const CommandLine &line, Options &options) {
   return true;
 }
 
+bool readLikely(const CommandLine &line, Options &options) {
+  for (const std::string &text : line.likely) {
+    auto [symbol, number] = StringRef(text).split('=');
+    int64_t size = 0;
+    if (symbol.empty() || number.getAsInteger(10, size) || size < 1)
+      return usage("ill-formed --likely '" + text + "', expected SYMBOL=N");
+    options.likely[symbol.str()] = size;
+  }
+  return true;
+}
+
 bool readChoices(const CommandLine &line, Options &options) {
   if (line.kvCache != "expose" && line.kvCache != "state")
     return usage("unknown --kv-cache '" + line.kvCache +
@@ -290,6 +305,8 @@ std::string Options::canonical() const {
     os << " compute-type=" << computeType;
   for (const std::string &kind : disabled)
     os << " disable-fusion=" << kind;
+  for (const auto &[symbol, size] : likely)
+    os << " likely:" << symbol << '=' << size;
   if (fuel >= 0)
     os << " fuel=" << fuel;
   if (!measured.empty())
@@ -312,8 +329,8 @@ std::optional<Options> fusion::compile::parseOptions(int argc, char **argv) {
   options.ptxas = line.ptxas;
   if (!readTargets(line, options) || !readStage(line, options) ||
       !readExplain(line, options) || !readChoices(line, options) ||
-      !readImport(line, options) || !readMeasured(line, options) ||
-      !readOutput(line, options))
+      !readLikely(line, options) || !readImport(line, options) ||
+      !readMeasured(line, options) || !readOutput(line, options))
     return std::nullopt;
   return options;
 }

@@ -5,6 +5,7 @@
 
 #include "fusion/Import/Import.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,7 @@ struct Options {
   ExplainForm explain = ExplainForm::None;
   std::string expect;
   std::vector<std::string> disabled;
+  std::map<std::string, int64_t> likely; ///< sizes of symbols
   int64_t fuel = -1;
   std::string measured;      ///< profile of a run; empty: none
   std::string ptxas;         ///< its path; empty: searched for

@@ -60,7 +60,7 @@ class AttentionSizes : public testing::TestWithParam<std::pair<int, int>> {};
 
 // Grouped heads, causal with an offset, the result as [batch, S, heads * D].
 TEST_P(AttentionSizes, CausalGrouped) {
-  auto [s, past] = GetParam();
+  const int s = GetParam().first, past = GetParam().second;
   int t = past + s;
   std::string q = tensor("1x6x?x64xf32", "1, 6, d0, 64"),
               k = tensor("1x2x?x64xf32", "1, 2, \"d0 + d1\", 64");
@@ -223,7 +223,8 @@ TEST(Append, Copying) {
     %0 = fusion.kv_append %p, %n axis = 2 : (tensor<1x2x?x20xf32, #fusion.shape<[1, 2, d0, 20]>>, tensor<1x2x?x20xf32, #fusion.shape<[1, 2, d1, 20]>>) -> tensor<1x2x?x20xf32, #fusion.shape<[1, 2, "d0 + d1", 20]>>
     fusion.yield %0 : tensor<1x2x?x20xf32, #fusion.shape<[1, 2, "d0 + d1", 20]>> })");
   ASSERT_TRUE(program.ok()) << program.error();
-  for (auto [a, b] : {std::pair<int64_t, int64_t>{0, 5}, {4, 1}}) {
+  for (auto sizes : {std::pair<int64_t, int64_t>{0, 5}, {4, 1}}) {
+    const int64_t a = sizes.first, b = sizes.second;
     auto p = randomFloats(40 * a, 1), n = randomFloats(40 * b, 2);
     std::vector<Buffer> buffers{Buffer::of(p), Buffer::of(n),
                                 Buffer::poisoned(160 * (a + b))};
@@ -256,7 +257,8 @@ TEST(Attention, OffsetsOfSequences) {
       q + ", " + k + ", " + k + ", tensor<3xi32>) -> " + q +
       "fusion.yield %0 : " + q + " }");
   ASSERT_TRUE(program.ok()) << program.error();
-  for (auto [s, t] : {std::pair{1, 20}, std::pair{9, 20}, std::pair{70, 90}}) {
+  for (auto sizes : {std::pair{1, 20}, std::pair{9, 20}, std::pair{70, 90}}) {
+    const int s = sizes.first, t = sizes.second;
     auto qs = randomFloats(3 * 2 * s * 16, 1, -3, 3),
          ks = randomFloats(3 * 2 * t * 16, 2, -3, 3);
     // The longest fills the keys; a negative one leaves blind rows.

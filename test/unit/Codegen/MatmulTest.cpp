@@ -28,7 +28,9 @@ struct Size {
 class Matmul : public testing::TestWithParam<Size> {};
 
 TEST_P(Matmul, WithNormBeforeAndSiluAfter) {
-  auto [m, n, k, transposed, symbolic] = GetParam();
+  const Size &size = GetParam();
+  const int m = size.m, n = size.n, k = size.k;
+  const bool transposed = size.transposed, symbolic = size.symbolic;
   auto shape = [&](int columns) {
     std::string c = std::to_string(columns);
     return symbolic

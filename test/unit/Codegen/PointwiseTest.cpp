@@ -180,8 +180,9 @@ TEST(Pointwise, ViewsAndBroadcasts) {
     %2 = fusion.add %1, %z : (tensor<?x?xf32, #fusion.shape<[d0, d1]>>, tensor<?xf32, #fusion.shape<[d1]>>) -> tensor<?x?xf32, #fusion.shape<[d0, d1]>>
     fusion.yield %2 : tensor<?x?xf32, #fusion.shape<[d0, d1]>> })");
   ASSERT_TRUE(program.ok()) << program.error();
-  for (auto [a, b] :
+  for (auto sizes :
        {std::pair<int64_t, int64_t>{5, 37}, {1, 4100}, {3, 1}, {0, 8}}) {
+    const int64_t a = sizes.first, b = sizes.second;
     auto x = randomFloats(a * b, 1), y = randomFloats(a * b, 2),
          z = randomFloats(b, 3);
     std::vector<Buffer> buffers{Buffer::of(x), Buffer::of(y), Buffer::of(z),
@@ -276,9 +277,11 @@ TEST(Pointwise, NarrowFloats) {
 }
 
 TEST(Pointwise, EveryFp8ValueRoundTrips) {
-  for (auto [type, format] :
+  for (const auto &named :
        {std::pair<std::string, FloatFormat>{"f8E4M3FN", kF8E4M3FN},
         {"f8E5M2", kF8E5M2}}) {
+    const std::string &type = named.first;
+    const FloatFormat &format = named.second;
     std::string a = "tensor<256x" + type + ">", f = "tensor<256xf32>";
     Program decode("fusion.kernel @k config #fusion.config<\"pointwise\", {}> "
                    "sizes 0 (%x: " +
