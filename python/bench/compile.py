@@ -5,11 +5,13 @@
 
 --layers compiles the first layers of the model only (a decoder as torch's dynamo exporter writes it), to see how the time grows.
 Memory is what the process holds at its worst, sampled every 5 ms: anonymous pages, and all resident ones (mapped weights
-included).
+included). Beside each figure stands what is asked of it. The arena is that of each program at its largest sizes, against
+what its fullest launch needs.
 """
 import argparse
 import os
 import pathlib
+import re
 import resource
 import statistics
 import subprocess
@@ -99,11 +101,14 @@ def measure(command):
     return time.monotonic() - start, peak["RssAnon"], peak["VmRSS"], busy
 
 
+def command(a, model, options):
+    return [a.bin / "fusion-compile", model, "--target=host", "--kv-cache=state", "--max-context=1024", *options]
+
+
 def compile_model(a, model, options):
     """Medians of measure()."""
     with tempfile.TemporaryDirectory() as tmp:
-        command = [a.bin / "fusion-compile", model, "-o", f"{tmp}/m.fusion", "--target=host", "--kv-cache=state", "--max-context=1024", *options]
-        rows = [measure(command) for _ in range(a.repeat)]
+        rows = [measure([*command(a, model, options), "-o", f"{tmp}/m.fusion"]) for _ in range(a.repeat)]
     return [statistics.median(column) for column in zip(*rows)]
 
 
@@ -126,9 +131,16 @@ def main():
     if a.layers:
         return compare_layers(a, options)
     weights = weight_bytes(a.model)
-    seconds, anonymous, resident, _ = compile_model(a, a.model, options)
-    print(f"{a.model.name}: {weights / 1e6:.0f} MB of weights, {seconds:.1f} s, anonymous {anonymous / 1e6:.0f} MB ({anonymous / weights:.2f} x the weights), "
-          f"resident {resident / 1e6:.0f} MB ({resident / weights:.2f} x)")
+    seconds, anonymous, resident, busy = compile_model(a, a.model, options)
+    cores = len(os.sched_getaffinity(0))
+    print(f"{a.model.name}: {weights / 1e6:.0f} MB of weights, {'' if a.repeat == 1 else f'medians of {a.repeat}, '}{cores} cores")
+    rows = [("time", f"{seconds:.1f} s, {busy:.1f} s of processor time", seconds, 10), ("anonymous memory", f"{anonymous / 1e6:.0f} MB", anonymous / weights, 0.5),
+            ("resident memory", f"{resident / 1e6:.0f} MB", resident / weights, 1.3)]
+    planned = subprocess.run([*command(a, a.model, options), "--emit=planned", "-o", "-"], check=True, capture_output=True, text=True).stdout
+    for name, used, bound in re.findall(r"plan\.program @(\S+) .*arena \[(\d+), (\d+)\]", planned):
+        rows.append((f"arena of {name}", f"{int(used) / 1e6:.2f} MB", int(used) / max(int(bound), 1), 1.1))
+    for name, text, figure, asked in rows:
+        print(f"  {name:24}{text:36}{'' if name == 'time' else f'{figure:.2f} x   '}asked {asked}{' s' if name == 'time' else ' x'}: {'met' if figure <= asked else 'missed'}")
 
 
 if __name__ == "__main__":
