@@ -99,6 +99,7 @@ def main():
             print(prompt, end="")
         _, count, first, rest = answer(a, tokenizer, ids)
         if count > 1:
+            sys.stdout.flush()
             print(f"[{len(ids)} tokens read, the first answer token after {first:.2f} s; {count} tokens written, {(count - 1) / max(rest, 1e-9):.1f} a second]", file=sys.stderr)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -112,7 +112,7 @@ def load_npy(path):
 
 def file_name(output):
     """The stem of the file that fusion-run writes for a graph output."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", output)
+    return re.sub(rb"[^A-Za-z0-9._-]", b"_", output.encode()[:200]).decode()
 
 
 def run_model(model, feeds, *options):

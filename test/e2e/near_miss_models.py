@@ -234,10 +234,14 @@ def swiglu_up_on_the_left(m):
     m.node("gated").input[:] = ["up", "silu"]
 
 
+def steepen(m, factor):
+    m.before("sigmoid", "steep", "Mul", "gate", m.const("alpha", np.asarray(factor, np.float32)))
+    m.rewire("sigmoid", 0, "steep")
+
+
 @mutation(swiglu, FUSED)
 def swiglu_with_a_factor_inside(m):
-    m.before("sigmoid", "steep", "Mul", "gate", m.const("alpha", np.float32(1.702)))
-    m.rewire("sigmoid", 0, "steep")
+    steepen(m, 1.702)
 
 
 @mutation(swiglu, FUSED)
@@ -264,8 +268,7 @@ def swiglu_added(m):
 
 @mutation(swiglu, ("PATTERN", "sigmoid"))
 def swiglu_factor_varies(m):
-    m.before("sigmoid", "steep", "Mul", "gate", m.const("alpha", np.linspace(0.5, 2, 24).astype(np.float32)))
-    m.rewire("sigmoid", 0, "steep")
+    steepen(m, np.linspace(0.5, 2, 24))
 
 
 # RoPE ---------------------------------------------------------------------------------------------------------------------

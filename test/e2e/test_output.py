@@ -7,6 +7,7 @@ import tempfile
 import threading
 import unittest
 
+import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
@@ -82,6 +83,18 @@ class OutputTest(unittest.TestCase):
     def test_a_folder_is_no_stream(self):
         self.assertEqual(self.compile("-o", "-", "--emit=ptx").returncode, 2)
         self.assertEqual(sorted(os.listdir(self.dir)), ["a.fusion", "m.onnx"])
+
+    def test_output_names_that_are_no_file_names(self):
+        names = ["../up", "..", "\N{GREEK SMALL LETTER ALPHA}", "n" * 300, "n" * 300 + "x", "a\nb"]
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (2,))
+        nodes = [helper.make_node("Mul", ["x", f"c{i}"], [n], name=f"m{i}") for i, n in enumerate(names)]
+        factors = [helper.make_tensor(f"c{i}", TensorProto.FLOAT, [], [i + 2.0]) for i in range(len(names))]
+        graph = helper.make_graph(nodes, "g", [x], [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2,)) for n in names], factors)
+        onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 18)]), self.dir / "n.onnx")
+        tools.compile(self.dir / "n.onnx", self.dir / "n.fusion")
+        found = tools.run(self.dir / "n.fusion", {"x": np.ones(2, np.float32)})
+        expected = {".._up": 2, "..": 3, "__": 4, "n" * 200: 5, "n" * 200 + "_2": 6, "a_b": 7}
+        self.assertEqual({n: a.tolist() for n, a in found.items()}, {n: [v, v] for n, v in expected.items()})
 
     def test_the_host_has_no_ptx(self):
         r = self.compile("-o", "p", "--emit=ptx", "--target=host")

@@ -62,13 +62,14 @@ Status InputFiles::bind(Session &session) const {
   return {};
 }
 
-/// `x/y` becomes `x_y.npy`; a name that is taken gets a number.
+/// `x/y` becomes `x_y.npy`; a name that is taken gets a number, and one that no
+/// file system would take is cut.
 static std::vector<std::string> outputFileNames(const Model &model) {
   std::vector<std::string> names;
   std::set<std::string> taken;
   for (const TensorInfo &t : model.outputs) {
     std::string base;
-    for (char c : t.name) {
+    for (char c : t.name.substr(0, 200)) {
       bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
                    (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
       base += plain ? c : '_';
