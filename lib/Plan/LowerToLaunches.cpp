@@ -1,6 +1,7 @@
 //===- LowerToLaunches.cpp - Functions of groups to programs --------------===//
 
 #include "Lowering.h"
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Kernels/HostLaunch.h"
 #include "fusion/Kernels/LowBit.h"
 
@@ -313,6 +314,10 @@ struct LowerToLaunches final
       module.emitError("expected a function to plan");
       return signalPassFailure();
     }
+    if (llvm::any_of(functions, [](func::FuncOp function) {
+          return failed(checkGraph(function));
+        }))
+      return signalPassFailure();
     auto model = buildModel(module, functions);
     if (failed(model))
       return signalPassFailure();

@@ -2,6 +2,7 @@
 
 #include "KeptTypes.h"
 
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Raise/Passes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -226,6 +227,8 @@ struct SetComputeTypePass final
     func::FuncOp main = getOperation();
     if (main.isDeclaration())
       return;
+    if (failed(checkGraph(main)))
+      return signalPassFailure();
     MLIRContext *context = &getContext();
     if (type == "bf16")
       return Retyper(main, BFloat16Type::get(context)).run();

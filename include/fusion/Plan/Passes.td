@@ -41,7 +41,7 @@ def LowerToLaunches : Pass<"fusion-lower-to-launches", "::mlir::ModuleOp"> {
     another home; appends to a session state happen in place. Groups over
     constants only become constants that Link evaluates.
   }];
-  let dependentDialects = ["::fusion::plan::PlanDialect"];
+  let dependentDialects = ["::fusion::plan::PlanDialect", "::fusion::FusionDialect"];
 }
 
 def PlanMemory : Pass<"fusion-plan-memory", "::mlir::ModuleOp"> {

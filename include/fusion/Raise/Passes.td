@@ -87,6 +87,7 @@ def SetComputeType : Pass<"fusion-set-compute-type", "::mlir::func::FuncOp"> {
   let options = [
     Option<"type", "type", "std::string", "\"bf16\"", "bf16 or fp16">,
   ];
+  let dependentDialects = ["::fusion::FusionDialect"];
 }
 
 def TransposeWeights

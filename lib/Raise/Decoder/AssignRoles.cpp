@@ -1,6 +1,7 @@
 //===- AssignRoles.cpp - What a decoder's inputs and outputs mean ---------===//
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Dialect/Fusion/Roles.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
@@ -183,7 +184,7 @@ struct AssignRolesPass final : fusion::impl::AssignRolesBase<AssignRolesPass> {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal())
       return;
-    if (failed(applyOptions(main)))
+    if (failed(checkGraph(main)) || failed(applyOptions(main)))
       return signalPassFailure();
     assignInputs(main);
     assignOutputs(main);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -37,6 +38,8 @@ struct AppendCachesPass final
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal())
       return;
+    if (failed(checkGraph(main)))
+      return signalPassFailure();
     SmallVector<ConcatOp> concats;
     main.walk([&](ConcatOp op) {
       if (op.getInputs().size() == 2 && isCache(main, op.getInputs()[0]) &&

@@ -1,6 +1,7 @@
 //===- CacheState.cpp - The KV cache as session state ---------------------===//
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -19,8 +20,8 @@ struct MakeCacheStatePass final
   using MakeCacheStateBase::MakeCacheStateBase;
 
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || failed(makeState(main)))
+    auto main = getMain(getOperation());
+    if (failed(main) || failed(makeState(*main)))
       return signalPassFailure();
   }
 

@@ -1,6 +1,7 @@
 //===- DecoderInputs.cpp - Mask and positions computed in the model -------===//
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Dialect/Fusion/Symbols.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
@@ -53,8 +54,8 @@ struct BindDecoderInputsPass final
   using BindDecoderInputsBase::BindDecoderInputsBase;
 
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || failed(bind(main)))
+    auto main = getMain(getOperation());
+    if (failed(main) || failed(bind(*main)))
       return signalPassFailure();
   }
 

@@ -10,6 +10,7 @@
 #include "SessionInputs.h"
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -121,8 +122,8 @@ struct LastLogitsPass final : fusion::impl::LastLogitsBase<LastLogitsPass> {
   using LastLogitsBase::LastLogitsBase;
 
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
-    if (!main || failed(cutLogits(main)))
+    auto main = getMain(getOperation());
+    if (failed(main) || failed(cutLogits(*main)))
       return signalPassFailure();
   }
 

@@ -10,6 +10,7 @@
 #include "SessionInputs.h"
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
+#include "fusion/Dialect/Fusion/MainFunction.h"
 #include "fusion/Raise/Decoder/Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -83,10 +84,15 @@ struct SequenceLengthsPass final
   using SequenceLengthsBase::SequenceLengthsBase;
 
   void runOnOperation() override {
-    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    auto main = getMain(getOperation());
+    if (failed(main))
+      return signalPassFailure();
     auto cached =
         getOperation()->getAttrOfType<StringAttr>("fusion.cached_length");
-    if (!main || !cached || failed(apply(main, cached.getValue())))
+    if (!cached)
+      getOperation().emitError("expected the attribute fusion.cached_length, "
+                               "which fusion-bind-decoder-inputs sets");
+    if (!cached || failed(apply(*main, cached.getValue())))
       return signalPassFailure();
   }
 
