@@ -22,6 +22,23 @@ static unsigned alignTo(unsigned bytes, unsigned to) {
   return (bytes + to - 1) / to * to;
 }
 
+bool kernels::scalesInOneStep(const LowBitWeight &weight, Type element) {
+  return element.isBF16() && isa<IntegerType>(weight.code()) && !weight.zeros &&
+         weight.scale().isBF16() &&
+         (weight.implicitZero == 0 ||
+          llvm::isPowerOf2_64(uint64_t(weight.implicitZero)));
+}
+
+bool LowBitMatmul::scalesSums(const LowBitTile &t) const {
+  const LowBitWeight &w = weights[0];
+  // Of a second block, ptxas would read sums while products are under way.
+  if (!scaled || t.columns > 32 || t.blocks > 1 || w.group % kLowBitTurn != 0 ||
+      scalesInOneStep(w, element))
+    return false;
+  // Floats are multiplied by a power of two as it is.
+  return isa<IntegerType>(w.code()) || !element.isBF16() || !w.scale().isBF16();
+}
+
 //===----------------------------------------------------------------------===//
 // Shared memory
 //===----------------------------------------------------------------------===//
@@ -60,8 +77,7 @@ unsigned LowBitMatmul::productBytes(const LowBitTile &t) const {
 }
 
 unsigned LowBitMatmul::filledBytes(const LowBitTile &t) const {
-  return boxRows(t) * t.depth() * 2 +
-         products() * (codeBytes(t) + scaleBytes(t) + zeroBytes(t));
+  return products() * (codeBytes(t) + scaleBytes(t) + zeroBytes(t));
 }
 
 unsigned LowBitMatmul::stageBytes(const LowBitTile &t) const {
@@ -181,6 +197,8 @@ LowBitMatmul::allMaps() const {
     x.box = {64, boxRows(t)};
     x.swizzle = 128;
     of.lhs = add(x);
+    x.box[1] = partRows(t);
+    of.lhsPart = add(x);
     for (const LowBitWeight &w : weights) {
       artifact::TensorMap map;
       map.argument = w.codes.getArgNumber();

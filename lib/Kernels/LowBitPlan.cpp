@@ -4,8 +4,9 @@
 // product of 64 rows, 16 k and up to 256 columns with A in registers takes
 // 13 (8 and 16 columns), 16 (32), then half its columns; the decode of 256 rows
 // by 128 columns of symmetric int4 takes 850. Of the lesser of both, about a
-// third is not hidden, a quarter with two blocks. What a launch costs beside
-// its turns is 2 us, a cluster's sums 0.6 us. Clusters of four do not fill the
+// third is not hidden, a quarter with two blocks, next to nothing of wide
+// tiles, whose results take 2.6 us and more. What a launch costs beside its
+// turns is 2 us, a cluster's sums 0.6 us. Clusters of four do not fill the
 // card.
 //
 //===----------------------------------------------------------------------===//
@@ -41,7 +42,8 @@ double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
   int64_t groups = t.rows() / 64;
   double products = productClocks(t.columns) * 8 * double(groups);
   double decode = 850 * problem.decode * t.rows() / 256;
-  double open = t.resident == 2 ? 0.25 : 0.35;
+  bool wide = t.columns >= 128;
+  double open = wide ? 0.05 : t.resident == 2 ? 0.25 : 0.35;
   double turn = std::max(products, decode) + open * std::min(products, decode);
   // Few rows of the weight: the latency of a turn shows.
   turn = std::max(turn, t.sharers > 1 ? 260.0 : 450.0);
@@ -50,11 +52,24 @@ double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
   double others = 2.0 * double(rows) * double(problem.k + problem.n);
   double pulling = std::min(1.0, double(blocks) / double(t.resident) / 100);
   double memory = (weights + others) / (kBytes * pulling);
-  // Every row tile reads lhs, from the L2 cache.
-  double cached =
-      2.0 * double(rowTiles) * double(rows) * double(problem.k) / 9e6;
-  double time = std::max({compute, memory, cached}) + 2;
-  time += waves * (0.3 + double(t.columns) * t.rows() / 32768);
+  // Beside that every row tile reads lhs from the L2 cache, and every column
+  // tile after the first the weights.
+  double lhs = 2.0 * double(rows) * double(problem.k);
+  memory += (double(rowTiles) * lhs + double(columnTiles - 1) * weights) / 16e6;
+  double time = std::max(compute, memory) + 2;
+  // Weights that stages of lhs leave no room for are not fetched while the
+  // previous kernel ends.
+  auto ahead = [&](int64_t columns) {
+    double codes = 128 * problem.bits / 8;
+    double room = 222e3 * codes / (codes + 2.0 * double(columns));
+    return std::min(room, weights / kCardMultiprocessors);
+  };
+  int64_t kept = std::min<int64_t>(std::max<int64_t>(t.columns, rows), 64);
+  time += 1.5 * kCardMultiprocessors * (ahead(8) - ahead(kept)) / kBytes;
+  if (!wide)
+    time += 0.9 * (waves - 1);
+  double results = double(t.columns) * t.rows();
+  time += waves * (wide ? 1.7 + results / 18000 : 0.3 + results / 32768);
   if (t.cluster > 1)
     time += 0.6;
   else if (t.sharers > 1)
@@ -79,8 +94,9 @@ class Planner {
 public:
   Planner(const LowBitProblem &problem, int64_t minRows, int64_t maxRows)
       : problem(problem) {
-    for (int64_t rows : {8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
-                         768, 1024, 1536, 2048, 3072, 4096})
+    for (int64_t rows :
+         {2,   4,   8,   16,  24,  32,  48,   64,   96,   128,  160,
+          192, 256, 320, 384, 512, 768, 1024, 1536, 2048, 3072, 4096})
       if (rows >= minRows && rows < maxRows)
         samples.push_back(rows);
     samples.push_back(std::clamp<int64_t>(maxRows, minRows, 1 << 16));
@@ -115,7 +131,7 @@ void Planner::addTiles(Tiles &tiles, unsigned columns, unsigned cluster,
         continue;
       // 104 registers a consumer, half the shared memory.
       if (resident == 2 &&
-          (blocks * columns > 64 || t.divides() || problem.bits > 6))
+          (blocks * columns > (t.divides() ? 32u : 64u) || problem.bits > 6))
         continue;
       if (t.divides() && problem.k < int64_t(kLowBitTurn) * cluster * sharers)
         continue;
@@ -151,8 +167,9 @@ double Planner::cost(const Tiles &tiles) const {
 LowBitPlan Planner::run(unsigned cluster, unsigned resident) {
   Tiles tiles;
   unsigned widest = problem.products == 2 ? 128 : 256;
-  for (unsigned columns = 8; columns <= widest; columns *= 2)
-    if (columns == 8 || int64_t(columns) < 2 * samples.back())
+  for (unsigned columns : {8u, 16u, 32u, 64u, 128u, 160u, 256u})
+    if (columns == 8 ||
+        (columns <= widest && int64_t(columns) < 2 * samples.back()))
       addTiles(tiles, columns, cluster, resident);
   LowBitPlan plan;
   if (tiles.empty() || std::isinf(cost(tiles)))
@@ -171,7 +188,7 @@ LowBitPlan Planner::run(unsigned cluster, unsigned resident) {
         leaves = i;
       }
     }
-    double allowed = tiles.size() > 4 ? 2.0 : tiles.size() > 2 ? 1.02 : 1.01;
+    double allowed = tiles.size() > 4 ? 2.0 : 1.004;
     if (least > allowed * before)
       break;
     tiles.erase(tiles.begin() + leaves);

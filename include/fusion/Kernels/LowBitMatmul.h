@@ -48,6 +48,10 @@ struct LowBitTile {
   }
 };
 
+/// Whether one multiply-add makes the scaled value of a code: the zero point
+/// times the scale is exact in the product's type.
+bool scalesInOneStep(const LowBitWeight &weight, mlir::Type element);
+
 /// What the model needs to know of a product.
 struct LowBitProblem {
   int64_t n = 0, k = 0; ///< n: rows of the weights, of both of a gated product
@@ -103,14 +107,23 @@ struct LowBitMatmul {
   /// Scales of a row in a stage.
   unsigned stageGroups(const LowBitTile &t) const;
 
+  /// Scales multiply the sums of each turn, not the fragments: fewer
+  /// instructions where columns are few.
+  bool scalesSums(const LowBitTile &t) const;
+
   // A stage: lhs, then of each product codes, scales and zero points.
+  /// Rows of lhs that one copy brings: all of a full tile, or few of a tile
+  /// that has less of them. Rows past the end are slow to copy.
   unsigned boxRows(const LowBitTile &t) const;
+  unsigned partRows(const LowBitTile &t) const {
+    return std::min(boxRows(t), t.columns > 128 ? 16u : 8u);
+  }
   unsigned lhsBytes(const LowBitTile &t) const;
   unsigned codeBytes(const LowBitTile &t) const;
   unsigned scaleBytes(const LowBitTile &t) const;
   unsigned zeroBytes(const LowBitTile &t) const;
   unsigned productBytes(const LowBitTile &t) const;
-  /// Bytes that are copied into a stage, and those it takes.
+  /// Bytes of weights that are copied into a stage, and those it takes.
   unsigned filledBytes(const LowBitTile &t) const;
   unsigned stageBytes(const LowBitTile &t) const;
   unsigned stages(const LowBitTile &t) const;
@@ -134,7 +147,7 @@ struct LowBitMatmul {
 
   /// Tensor maps, each once; where those of a tile are.
   struct TileMaps {
-    unsigned lhs;
+    unsigned lhs, lhsPart;
     llvm::SmallVector<unsigned, 2> codes, scales, zeros;
   };
   std::vector<artifact::TensorMap> maps() const;

@@ -3,6 +3,8 @@
 #include "LowBitFormat.h"
 #include "WarpMma.h"
 
+#include "fusion/Kernels/LowBitMatmul.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -71,10 +73,7 @@ LowBitFormat::Split LowBitFormat::split(Val value, bool low) {
 
 // The offset -z * s has to be exact in the product's type.
 bool LowBitFormat::isFused() const {
-  return scaled && bf16() && isInteger() && !weight.zeros &&
-         weight.scale().isBF16() &&
-         (weight.implicitZero == 0 ||
-          llvm::isPowerOf2_64(uint64_t(weight.implicitZero)));
+  return scaled && kernels::scalesInOneStep(weight, element);
 }
 
 int LowBitFormat::unit() const {

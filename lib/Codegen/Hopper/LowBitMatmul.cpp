@@ -30,8 +30,6 @@ using namespace fusion::kernels;
 
 LowBitTemplate::LowBitTemplate(KernelFunction &f, const LowBitMatmul &mm)
     : f(f), k(f.k), ix(f.ix()), mm(mm) {
-  for (const LowBitWeight &w : mm.weights)
-    formats.emplace_back(k, w, mm.element, mm.scaled);
   programmatic = kernels::isProgrammatic(f.kernel);
   auto invariant = [&](BlockArgument argument) {
     return !argument || isStepInvariant(f.kernel, argument.getArgNumber());
@@ -40,6 +38,7 @@ LowBitTemplate::LowBitTemplate(KernelFunction &f, const LowBitMatmul &mm)
       programmatic && llvm::all_of(mm.weights, [&](auto &w) {
         return invariant(w.codes) && invariant(w.scales) && invariant(w.zeros);
       });
+  lhsFirst = weightsFirst && isStepInvariant(f.kernel, mm.lhs.argument);
   width = mm.n % 4 == 0 ? 4 : mm.n % 2 == 0 ? 2 : 1;
 }
 
@@ -61,6 +60,10 @@ void LowBitTemplate::eachTile(llvm::function_ref<void()> body) {
       IndexBuilder::Scope scope(ix);
       tile = mm.plan.tiles[i];
       maps = mm.mapsOf(i);
+      scalesSums = mm.scalesSums(tile);
+      formats.clear();
+      for (const LowBitWeight &w : mm.weights)
+        formats.emplace_back(k, w, mm.element, mm.scaled && !scalesSums);
       body();
     };
     if (mm.plan.tiles.size() == 1)
@@ -186,16 +189,52 @@ void LowBitTemplate::loadWeights(const Item &item, Val depth, Val stage) {
   }
 }
 
+/// Rows of lhs come in one copy or, where a tile has fewer, in as many as cover
+/// those. What the tile has beyond them is left as it is: its products are not
+/// stored.
+Val LowBitTemplate::isPart(const Item &item) {
+  unsigned part = mm.partRows(tile);
+  return rows - item.column0 < int64_t(mm.boxRows(tile) - part + 1);
+}
+
+void LowBitTemplate::expectStage(const Item &item, Val stage) {
+  int64_t all = mm.boxRows(tile), part = mm.partRows(tile);
+  Val copied = k.i32(all);
+  if (part != all) {
+    Val parts = (rows - item.column0 + (part - 1)) / part;
+    copied = k.select(isPart(item), parts * part, copied);
+  }
+  full(stage).arriveExpect(copied * int64_t(2 * tile.depth()) +
+                           int64_t(mm.filledBytes(tile)));
+}
+
 void LowBitTemplate::loadLhs(const Item &item, Val depth, Val stage) {
-  for (unsigned at = 0; at < tile.depth(); at += kTileDepth)
-    loadTile(k, f.maps[maps.lhs],
-             k.at(stageAt(stage),
-                  int64_t(at / kTileDepth) * tile.columns * kTileRowBytes),
-             full(stage), {depth + int64_t(at), item.column0});
+  unsigned all = mm.boxRows(tile), part = mm.partRows(tile);
+  auto copy = [&](unsigned map, Val row) {
+    for (unsigned at = 0; at < tile.depth(); at += kTileDepth) {
+      Val to = k.at(stageAt(stage),
+                    int64_t(at / kTileDepth) * tile.columns * kTileRowBytes);
+      loadTile(k, f.maps[map], k.at(to, row * int64_t(kTileRowBytes)),
+               full(stage), {depth + int64_t(at), item.column0 + row});
+    }
+  };
+  if (part == all)
+    return copy(maps.lhs, k.i32(0));
+  Val there = rows - item.column0;
+  k.whenElse(
+      isPart(item),
+      [&] {
+        k.loop(k.i32(0), there, k.i32(part), [&](Val row) {
+          IndexBuilder::Scope scope(ix);
+          copy(maps.lhsPart, row);
+        });
+      },
+      [&] { copy(maps.lhs, k.i32(0)); });
 }
 
 /// Fills the first stages with weights before the previous kernel has ended,
-/// then with lhs. Returns how many, and where the ring goes on.
+/// then (or at once, when no kernel writes it) with lhs. Returns how many, and
+/// where the ring goes on.
 std::pair<Val, Place> LowBitTemplate::loadAhead(const Deal &d) {
   Item item = itemAt(d, k.i32(0));
   int64_t count = mm.stages(tile);
@@ -205,10 +244,11 @@ std::pair<Val, Place> LowBitTemplate::loadAhead(const Deal &d) {
   auto depthOf = [&](Val i) { return first + i * int64_t(tile.depth()); };
   k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
     IndexBuilder::Scope scope(ix);
-    full(i).arriveExpect(mm.filledBytes(tile));
+    expectStage(item, i);
     loadWeights(item, depthOf(i), i);
   });
-  k.waitForPrevious();
+  if (!lhsFirst)
+    k.waitForPrevious();
   k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
     IndexBuilder::Scope scope(ix);
     loadLhs(item, depthOf(i), i);
@@ -235,7 +275,7 @@ void LowBitTemplate::produce() {
                            IndexBuilder::Scope inner(ix);
                            Place place{carried[0], carried[1]};
                            empty(place.stage).wait(place.phase ^ 1);
-                           full(place.stage).arriveExpect(mm.filledBytes(tile));
+                           expectStage(item, place.stage);
                            Val depth = at * int64_t(tile.depth());
                            loadWeights(item, depth, place.stage);
                            loadLhs(item, depth, place.stage);
@@ -263,34 +303,46 @@ Val LowBitTemplate::codesAt(Val stage, unsigned block, Val consumer) {
   return k.at(k.at(stageAt(stage), offset), strip * perStrip);
 }
 
-/// Scales and zero points of a row block's strip; `index`: among the groups of
-/// the stage.
-LowBitFormat::Group LowBitTemplate::groupAt(Val stage, unsigned block,
-                                            Val consumer, unsigned index) {
+/// What the lane's two rows have of a row block's scales or zero points, which
+/// lie `offset` behind the stage's codes; `index`: among the stage's groups.
+Val LowBitTemplate::pairAt(Type element, Val stage, unsigned block,
+                           Val consumer, unsigned index, int64_t offset) {
   bool gated = mm.products() == 2;
-  const LowBitWeight &w = mm.weights[gated ? block : 0];
   unsigned groups = kLowBitConsumers / tile.sharers;
   Val strip = rowGroup(consumer) * int64_t(4) + warpInGroup(k);
-  int64_t base = mm.lhsBytes(tile) + mm.codeBytes(tile);
+  offset += mm.lhsBytes(tile) + mm.codeBytes(tile);
   if (gated)
-    base += int64_t(block) * mm.productBytes(tile);
+    offset += int64_t(block) * mm.productBytes(tile);
   else
     strip = strip + int64_t(block) * groups * 4;
   Val place = (strip * int64_t(mm.stageGroups(tile)) + int64_t(index)) * 16 +
               ((k.lane() >> 2) << 1);
-  auto pair = [&](Type element, int64_t offset) {
-    unsigned bytes = stripBytes(element);
-    return k.load(k.at(k.at(stageAt(stage), offset), place * int64_t(bytes)),
-                  k.i32(0), LowBitFormat::pairType(k, element),
-                  {2 * bytes, false});
-  };
+  unsigned bytes = stripBytes(element);
+  return k.load(k.at(k.at(stageAt(stage), offset), place * int64_t(bytes)),
+                k.i32(0), LowBitFormat::pairType(k, element),
+                {2 * bytes, false});
+}
+
+/// Scales, where fragments take them, and zero points of a row block's strip.
+LowBitFormat::Group LowBitTemplate::groupAt(Val stage, unsigned block,
+                                            Val consumer, unsigned index) {
+  const LowBitWeight &w = mm.weights[mm.products() == 2 ? block : 0];
   Val scales, zeros;
-  if (mm.scaled)
-    scales = pair(w.scale(), base);
+  if (mm.scaled && !scalesSums)
+    scales = pairAt(w.scale(), stage, block, consumer, index, 0);
   if (w.zeros)
-    zeros =
-        pair(w.zero(), base + int64_t(llvm::alignTo(mm.scaleBytes(tile), 128)));
-  return formats[gated ? block : 0].group(scales, zeros);
+    zeros = pairAt(w.zero(), stage, block, consumer, index,
+                   int64_t(llvm::alignTo(mm.scaleBytes(tile), 128)));
+  return formats[mm.products() == 2 ? block : 0].group(scales, zeros);
+}
+
+/// The scales of the two rows, in fp32, in a stage of one group.
+KernelBuilder::Vals LowBitTemplate::scalesAt(Val stage, unsigned block,
+                                             Val consumer) {
+  Type type = mm.weights[0].scale();
+  Val pair = pairAt(type, stage, block, consumer, 0, 0);
+  return {LowBitFormat::toF32(k, pair, type, 0),
+          LowBitFormat::toF32(k, pair, type, 1)};
 }
 
 /// All words of a turn: of half h and block r in words[h * blocks + r].
@@ -350,10 +402,10 @@ void LowBitTemplate::release(Val stage, Val condition) {
       "r,r", {sharedAddress(k, empty(stage).address()), flag});
 }
 
-void LowBitTemplate::batch(Turn &turn, unsigned half, unsigned block,
-                           Val consumer, KernelBuilder::Vals &sums) {
+/// Four products of a turn's half with the fragments `a`.
+void LowBitTemplate::issue(const Turn &turn, unsigned half, ArrayRef<Val> a,
+                           Val &sums, Wgmma::Start start) {
   bool twoStages = turn.stages.size() == 2;
-  KernelBuilder::Vals a = decode(turn, half, block, consumer);
   Val b = stageAt(turn.stages[twoStages ? half : 0]);
   if (!twoStages)
     b = k.at(b, int64_t(half) * tile.columns * kTileRowBytes);
@@ -362,12 +414,76 @@ void LowBitTemplate::batch(Turn &turn, unsigned half, unsigned block,
                        k.builder(), k.builder().getI64Type(), Value(low))) |
                    int64_t(descriptorBits(Major::K));
   Wgmma wgmma(k, tile.columns, mm.element);
-  a = wgmmaFence(k, a);
+  KernelBuilder::Vals fragments = wgmmaFence(k, a);
   for (unsigned step = 0; step < 4; ++step)
-    sums[block] = wgmma.multiply(
-        sums[block], ArrayRef(a).slice(4 * step, 4),
-        descriptor + int64_t(step) * descriptorDepthStep(Major::K));
+    sums = wgmma.multiply(
+        sums, ArrayRef(fragments).slice(4 * step, 4),
+        descriptor + int64_t(step) * descriptorDepthStep(Major::K), Major::K,
+        step == 0 ? start : Wgmma::Start::Accumulate);
   wgmmaCommit(k);
+}
+
+KernelBuilder::Vals LowBitTemplate::State::flat() const {
+  KernelBuilder::Vals values(sums);
+  values.append(scales);
+  for (const KernelBuilder::Vals &block : totals)
+    values.append(block);
+  return values;
+}
+
+LowBitTemplate::State LowBitTemplate::stateOf(ArrayRef<Val> flat) const {
+  State state;
+  auto take = [&](size_t count) {
+    KernelBuilder::Vals taken(flat.take_front(count));
+    flat = flat.drop_front(count);
+    return taken;
+  };
+  state.sums = take(tile.blocks);
+  if (!scalesSums)
+    return state;
+  state.scales = take(2 * tile.blocks);
+  for (unsigned block = 0; block < tile.blocks; ++block)
+    state.totals.push_back(take(tile.columns / 2));
+  return state;
+}
+
+/// Adds the finished sums of a turn, times their scales, to the totals.
+void LowBitTemplate::addTurn(State &state) {
+  state.sums = wgmmaWait(k, 0, state.sums);
+  for (unsigned block = 0; block < tile.blocks; ++block)
+    for (auto [i, sum] : llvm::enumerate(unpackStruct(k, state.sums[block]))) {
+      Val &total = state.totals[block][i];
+      total = fma(k, state.scales[2 * block + i % 4 / 2], sum, total);
+    }
+}
+
+/// `afterWait`: what can be done before batch `number`, of which all but the
+/// one before it are done.
+void LowBitTemplate::multiplyTurn(
+    Turn &turn, Val consumer, State &state,
+    llvm::function_ref<void(unsigned)> afterWait) {
+  unsigned number = 0;
+  for (unsigned half = 0; half < 2; ++half)
+    for (unsigned block = 0; block < tile.blocks; ++block, ++number) {
+      auto start = Wgmma::Start::Accumulate;
+      Val &sums = state.sums[block];
+      // The batch before the last one is done: its registers are free, and the
+      // stage that it was the last to read.
+      wgmmaWait(k, 1);
+      afterWait(number);
+      KernelBuilder::Vals a = decode(turn, half, block, consumer);
+      if (scalesSums && half == 0) {
+        addTurn(state);
+        // In the same registers: copies would wait for the products.
+        start = Wgmma::Start::Fresh;
+      }
+      issue(turn, half, a, sums, start);
+    }
+  if (scalesSums)
+    for (unsigned block = 0; block < tile.blocks; ++block) {
+      KernelBuilder::Vals own = scalesAt(turn.stages[0], block, consumer);
+      llvm::copy(own, state.scales.begin() + 2 * block);
+    }
 }
 
 /// The sums of the item's part of K. `place`: of the item's first turn.
@@ -382,55 +498,60 @@ LowBitTemplate::Sums LowBitTemplate::multiply(const Item &item, Val consumer,
   KernelBuilder::Vals init = {first.stage, first.phase, k.i32(-1)};
   for (unsigned block = 0; block < tile.blocks; ++block)
     init.push_back(wgmma.zero());
+  if (scalesSums)
+    init.append(tile.blocks * (2 + tile.columns / 2), k.f32(0));
   Val leader = k.lane() == 0;
-  KernelBuilder::Vals last = k.loop(
-      item.firstTurn + mine, item.endTurn, k.i32(tile.sharers), init,
-      [&](Val, ArrayRef<Val> carried) {
-        IndexBuilder::Scope scope(ix);
-        Place here{carried[0], carried[1]};
-        Val previous = carried[2];
-        KernelBuilder::Vals sums(carried.drop_front(3));
-        Turn turn;
-        turn.factors.resize(tile.blocks);
-        turn.current.assign(tile.blocks, -1);
-        // All waits come before the first product: a loop between products
-        // would make ptxas wait for each of them.
-        Place other = advance(here, 1);
-        full(here.stage).wait(here.phase);
-        turn.stages.push_back(here.stage);
-        if (perTurn == 2) {
-          full(other.stage).wait(other.phase);
-          turn.stages.push_back(other.stage);
-        }
-        loadWords(turn, consumer);
-        unsigned number = 0;
-        for (unsigned half = 0; half < 2; ++half)
-          for (unsigned block = 0; block < tile.blocks; ++block, ++number) {
-            // The batch before the last one is done: its registers are free,
-            // and the stage that it was the last to read.
-            wgmmaWait(k, 1);
-            if (number == 1)
-              release(previous, leader && !(previous < 0));
-            if (perTurn == 2 && number == tile.blocks + 1)
-              release(here.stage, leader);
-            batch(turn, half, block, consumer, sums);
-          }
-        // With one block the first half's products are not known to be done.
-        Val open = perTurn == 2 && tile.blocks > 1 ? other.stage : here.stage;
-        if (perTurn == 2 && tile.blocks == 1) {
-          wgmmaWait(k, 1);
-          release(here.stage, leader);
-          open = other.stage;
-        }
-        Place next = advance(here, perTurn * tile.sharers);
-        KernelBuilder::Vals result = {next.stage, next.phase, open};
-        result.append(sums);
-        return result;
-      });
-  KernelBuilder::Vals done = wgmmaWait(k, 0, ArrayRef<Val>(last).drop_front(3));
-  release(last[2], leader && !(last[2] < 0));
+  KernelBuilder::Vals last =
+      k.loop(item.firstTurn + mine, item.endTurn, k.i32(tile.sharers), init,
+             [&](Val, ArrayRef<Val> carried) {
+               IndexBuilder::Scope scope(ix);
+               Place here{carried[0], carried[1]};
+               Val previous = carried[2];
+               State state = stateOf(carried.drop_front(3));
+               Turn turn;
+               turn.factors.resize(tile.blocks);
+               turn.current.assign(tile.blocks, -1);
+               // All waits come before the first product: a loop between
+               // products would make ptxas wait for each of them.
+               Place other = advance(here, 1);
+               full(here.stage).wait(here.phase);
+               turn.stages.push_back(here.stage);
+               if (perTurn == 2) {
+                 full(other.stage).wait(other.phase);
+                 turn.stages.push_back(other.stage);
+               }
+               loadWords(turn, consumer);
+               multiplyTurn(turn, consumer, state, [&](unsigned number) {
+                 if (number == 1)
+                   release(previous, leader && !(previous < 0));
+                 if (perTurn == 2 && number == tile.blocks + 1)
+                   release(here.stage, leader);
+               });
+               // With one block the first half's products are not known to be
+               // done.
+               Val open =
+                   perTurn == 2 && tile.blocks > 1 ? other.stage : here.stage;
+               if (perTurn == 2 && tile.blocks == 1) {
+                 wgmmaWait(k, 1);
+                 release(here.stage, leader);
+                 open = other.stage;
+               }
+               Place next = advance(here, perTurn * tile.sharers);
+               KernelBuilder::Vals result = {next.stage, next.phase, open};
+               result.append(state.flat());
+               return result;
+             });
+  State state = stateOf(ArrayRef<Val>(last).drop_front(3));
   Sums sums;
-  for (Val block : done)
+  if (scalesSums)
+    addTurn(state);
+  else
+    state.sums = wgmmaWait(k, 0, state.sums);
+  release(last[2], leader && !(last[2] < 0));
+  if (scalesSums)
+    for (const KernelBuilder::Vals &block : state.totals)
+      sums.emplace_back(block.begin(), block.end());
+  for (Val block : state.sums)
     sums.push_back(unpackStruct(k, block));
   return sums;
 }
@@ -446,6 +567,8 @@ void LowBitTemplate::consume(Val consumer) {
            Item item = itemAt(d, number);
            Place place{carried[0], carried[1]};
            Sums sums = multiply(item, consumer, place);
+           if (lhsFirst)
+             k.waitForPrevious();
            if (tile.divides())
              storeDivided(epilogue, item, consumer, sums);
            else if (canStream())
@@ -489,9 +612,12 @@ void LowBitTemplate::build() {
   splitRoles(
       k, registers, [&] { eachTile([&] { produce(); }); },
       [&](Val consumer) {
-        if (weightsFirst)
+        if (weightsFirst && !lhsFirst)
           k.waitForPrevious();
         eachTile([&] { consume(consumer); });
+        // Nor does a launch without rows end before the previous one.
+        if (lhsFirst)
+          k.waitForPrevious();
       });
 }
 

@@ -11,6 +11,7 @@
 #include "Epilogue.h"
 #include "LowBitFormat.h"
 #include "Pipeline.h"
+#include "Wgmma.h"
 
 #include "fusion/Kernels/LowBitMatmul.h"
 
@@ -65,6 +66,8 @@ private:
   void produce();
   void loadWeights(const Item &item, Val depth, Val stage);
   void loadLhs(const Item &item, Val depth, Val stage);
+  Val isPart(const Item &item);
+  void expectStage(const Item &item, Val stage);
   std::pair<Val, Place> loadAhead(const Deal &d);
 
   // The consumers.
@@ -79,14 +82,28 @@ private:
     llvm::SmallVector<int64_t, 2> current;
   };
   Val codesAt(Val stage, unsigned block, Val consumer);
+  Val pairAt(mlir::Type element, Val stage, unsigned block, Val consumer,
+             unsigned index, int64_t offset);
   LowBitFormat::Group groupAt(Val stage, unsigned block, Val consumer,
                               unsigned index);
   void loadWords(Turn &turn, Val consumer);
   KernelBuilder::Vals decode(Turn &turn, unsigned half, unsigned block,
                              Val consumer);
-  void batch(Turn &turn, unsigned half, unsigned block, Val consumer,
-             KernelBuilder::Vals &sums);
+  KernelBuilder::Vals scalesAt(Val stage, unsigned block, Val consumer);
+  void issue(const Turn &turn, unsigned half, llvm::ArrayRef<Val> a, Val &sums,
+             Wgmma::Start start);
   void release(Val stage, Val condition);
+  /// What a turn leaves to the next one: sums of products that may be under
+  /// way, and, where scales multiply sums, those scales and the totals.
+  struct State {
+    KernelBuilder::Vals sums, scales;
+    llvm::SmallVector<KernelBuilder::Vals, 2> totals;
+    KernelBuilder::Vals flat() const;
+  };
+  State stateOf(llvm::ArrayRef<Val> flat) const;
+  void addTurn(State &state);
+  void multiplyTurn(Turn &turn, Val consumer, State &state,
+                    llvm::function_ref<void(unsigned)> afterWait);
   Sums multiply(const Item &item, Val consumer, Place &place);
 
   // Results.
@@ -117,13 +134,16 @@ private:
   KernelBuilder &k;
   codegen::IndexBuilder &ix;
   const kernels::LowBitMatmul &mm;
-  llvm::SmallVector<LowBitFormat, 2> formats; ///< one a product
+  llvm::SmallVector<LowBitFormat, 2> formats; ///< one a product, of the tile
   kernels::LowBitTile tile;                   ///< the one that is built
+  bool scalesSums = false;                    ///< mm.scalesSums(tile)
   kernels::LowBitMatmul::TileMaps maps;
   Val chosen;         ///< its number
   Val rows;           ///< of lhs
   unsigned width = 1; ///< neighbouring results of a thread
-  bool programmatic, weightsFirst;
+  /// Whether weights, and lhs too, are fetched before the wait for the
+  /// previous kernel: no kernel writes them.
+  bool programmatic, weightsFirst, lhsFirst;
 };
 
 } // namespace fusion::hopper

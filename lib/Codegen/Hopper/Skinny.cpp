@@ -9,7 +9,8 @@
 // finishes one result: the epilogue.
 //
 // In a programmatic launch the first two buffers of weights, and a norm's
-// weight, are loaded before the wait for the previous kernel.
+// weight, are loaded before the wait for the previous kernel. Where no other
+// kernel writes what this one reads, only results wait.
 //
 // Packed weights of 4 and 8 bits have a main loop of their own (LowBitStream).
 //
@@ -49,6 +50,7 @@ private:
   // Launch.
   bool isInvariant(unsigned argument) const;
   bool weightsAreInvariant() const;
+  bool waitsLate() const;
   void findBases();
   void placeBlock();
 
@@ -112,6 +114,17 @@ bool SkinnyTemplate::weightsAreInvariant() const {
   return shape.isLowBit() || llvm::all_of(shape.weights, [&](auto &w) {
            return isInvariant(w.argument.getArgNumber());
          });
+}
+
+/// Nothing that the kernel reads is written by another: only its results have
+/// to wait.
+bool SkinnyTemplate::waitsLate() const {
+  if (!kernels::isProgrammatic(f.kernel) || !shape.rowResults.empty())
+    return false;
+  for (BlockArgument argument : f.kernel.getBlock()->getArguments())
+    if (!isInvariant(argument.getArgNumber()))
+      return false;
+  return true;
 }
 
 /// Addresses of the weights, of the first row of all bundles.
@@ -570,7 +583,8 @@ void SkinnyTemplate::build(bool streamed) {
     lowBit->clearPartials();
   if (kernels::isProgrammatic(f.kernel)) {
     row.loadSingleRows([&](unsigned number) { return isInvariant(number); });
-    k.waitForPrevious();
+    if (!waitsLate())
+      k.waitForPrevious();
   }
   if (streamed && !early)
     loadFirst();
@@ -591,6 +605,8 @@ void SkinnyTemplate::build(bool streamed) {
     pullAlongK();
   else
     pullAlongN();
+  if (waitsLate())
+    k.waitForPrevious();
   finishRows();
   for (Operation &op : *f.kernel.getBlock())
     if (kernels::getReduction(&op))
