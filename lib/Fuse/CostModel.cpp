@@ -18,13 +18,26 @@ static constexpr double elementwiseShare = 0.25;
 /// The part of the shorter of arithmetic and transfers that is not hidden.
 static constexpr double imperfectOverlap = 0.1;
 
+/// Whether the function has products, all of one row.
+static bool hasOnlyRows(func::FuncOp func) {
+  bool any = false, rows = true;
+  func.walk([&](MatmulOp product) {
+    SymShape lhs = getSymShape(product.getLhs());
+    any = true;
+    rows &= !product.getTransposeLhs() && !lhs.empty() &&
+            numElements(ArrayRef(lhs).drop_back()) == SymExpr(1);
+  });
+  return any && rows;
+}
+
 /// The card streams weights past a row that it computes itself.
 static Abilities getAbilitiesOf(const target::DeviceDescription &device,
                                 func::FuncOp func) {
   auto bucket = func->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
   auto max = bucket ? bucket.getAs<IntegerAttr>("max") : IntegerAttr();
   Abilities abilities;
-  abilities.foldsRow = !device.isHost() && max && max.getInt() == 1;
+  abilities.foldsRow =
+      !device.isHost() && (max ? max.getInt() == 1 : hasOnlyRows(func));
   return abilities;
 }
 

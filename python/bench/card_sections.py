@@ -140,7 +140,7 @@ def prefill_attention(bench, rows, target_us):
     inputs = {f"{n}{i}": t for n, ts in (("q", q), ("k", k), ("v", v)) for i, t in enumerate(ts)}
     inputs |= {"cos": cos[None, None].bfloat16(), "sin": sin[None, None].bfloat16()}
     # The last rows see the most keys.
-    found += ours(bench, model, inputs, outputs, count, lambda: {})
+    found += ours(bench, model, inputs, outputs, count, lambda: {}, f"--likely=sequence_length={rows}")
     if found and found[-1].name == "fusion":
         found[-1].error = norm_error(heads(outputs["y0"])[:, :, -tail:], reference)
     flops = 2 * rows * rows * c.heads * c.head_dim
@@ -156,7 +156,7 @@ def attention(bench):
 def cached_layers(bench, batch, cached, layers):
     """A run of so many layers with so many tokens cached, and what the compiler says of it."""
     model = card_models.decode_attentions(bench.folder / f"m{layers}.onnx", batch, layers)
-    loaded = bench.load(model, "--kv-cache=state", f"--max-context={cached + 64}")
+    loaded = bench.load(model, "--kv-cache=state", f"--max-context={cached + 64}", f"--likely=past_sequence_length={cached}")
     session = loaded.session()
     fill = torch.randint(0, 512, (batch, min(cached, 16384 // batch)), device="cuda")
     session.bind("input_ids", fill)

@@ -27,7 +27,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # cases share the cores; read when numpy is loaded
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python")]
@@ -36,6 +40,7 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 
 import frame  # noqa: E402
+from fusion import runtime  # noqa: E402
 from fusion.testing import file_name, load_npy  # noqa: E402
 
 SECTIONS = ("kernels", "families", "models", "text", "steps", "sanitizer")
@@ -87,6 +92,57 @@ def run_model(artifact, feeds, folder, prefix=(), timeout=180):
 
 # Families
 
+class Worker:
+    """Runs artifacts inside this process: one context on the card for many cases. A card that faulted, or a case that this cannot
+    express, leaves it to fusion-run, a process a run."""
+    library = faulted = None
+
+    @classmethod
+    def outputs(cls, artifact, feeds):
+        """Two results of each output. Before each, the session runs on other data, so that nothing is right by what was there."""
+        cls.library = cls.library or runtime.Library(runtime.find_library(OPTIONS.bin))
+        model = runtime.Model(artifact, OPTIONS.device, cls.library)
+        found = []
+        for _ in range(2):
+            session = model.session()
+            for data in ({k: decoy(a) for k, a in feeds.items()}, feeds):
+                session.reset()
+                for name, array in data.items():
+                    session.bind(name, np.ascontiguousarray(array))
+                session.run()
+            found.append({file_name(name): session.output(name) for name in model.outputs})
+        return found
+
+
+def decoy(array):
+    """The same numbers in another order where they are data, not places."""
+    if array.dtype.kind in "iub" or not array.size:
+        return array
+    return np.ascontiguousarray(array.ravel()[::-1].reshape(array.shape))
+
+
+def run_twice(artifact, feeds, folder):
+    """Two runs of an artifact, as run_model gives them."""
+    if not Worker.faulted and not OPTIONS.isolate:
+        watch = threading.Timer(60, hung, [folder])
+        watch.start()
+        try:
+            return Worker.outputs(artifact, feeds)
+        except runtime.RuntimeFault:
+            Worker.faulted = True  # the context may be lost: again, alone
+        except (KeyError, ValueError, TypeError):
+            pass
+        finally:
+            watch.cancel()
+    return [run_model(artifact, feeds, folder / name) for name in "ab"]
+
+
+def hung(folder):
+    """Ends the process, whose kernel does not."""
+    (folder / "hung").touch()
+    os._exit(3)
+
+
 def load_cases():
     for path in sorted((HERE / "families").glob("*.py")):
         if path.stem.startswith("_") or (OPTIONS.family and path.stem not in OPTIONS.family):
@@ -107,16 +163,17 @@ def check_case(index, prefix=(), timeout=180):
         compile_model(tmp / "m.onnx", tmp / "m.fusion", *case.options)
         if OPTIONS.assemble:
             return case.name, "", worst
-        first = run_model(tmp / "m.fusion", built.feeds, tmp / "a", prefix, timeout)
+        if prefix:
+            first = second = run_model(tmp / "m.fusion", built.feeds, tmp / "a", prefix, timeout)
+        else:
+            first, second = run_twice(tmp / "m.fusion", built.feeds, tmp)
         problems = []
         for name, expected in built.expected.items():
             text, ratio = frame.check(first[file_name(name)], expected)
             worst = max(worst, ratio)
             if text:
                 problems.append(f"{name}: {text}")
-        if not prefix:
-            second = run_model(tmp / "m.fusion", built.feeds, tmp / "b")
-            problems += [f"{k}: two runs differ" for k, y in first.items() if y.tobytes() != second[k].tobytes()]
+        problems += [f"{k}: two runs differ" for k, y in first.items() if y.tobytes() != second[k].tobytes()]
         return case.name, "; ".join(problems), worst
     except Exception as e:  # noqa: BLE001 - a case must not end the sweep
         return case.name, f"{type(e).__name__}: {e}"[:1200], worst
@@ -135,9 +192,25 @@ def report(result, count):
 
 def families(count):
     load_cases()
-    with cf.ProcessPoolExecutor(OPTIONS.jobs, multiprocessing.get_context("fork")) as pool:
-        for result in pool.map(check_case, range(len(CASES))):
-            report(result, count)
+    left = sweep(range(len(CASES)), OPTIONS.jobs, count)
+    if left:  # a process died: its case and those behind it run again, each in processes of its own
+        print(f"families: a worker ended early, {len(left)} cases run again", flush=True)
+        OPTIONS.isolate = True
+        for i in sweep(left, OPTIONS.jobs, count):
+            report((CASES[i].name, "ends the process that runs it", 0.0), count)
+
+
+def sweep(indices, jobs, count):
+    """Checks cases in parallel; those that were not finished because a process died."""
+    context, left = multiprocessing.get_context("fork"), []
+    with cf.ProcessPoolExecutor(jobs, context) as pool:
+        futures = {pool.submit(check_case, i): i for i in indices}
+        for future in cf.as_completed(futures):
+            try:
+                report(future.result(), count)
+            except cf.process.BrokenProcessPool:
+                left.append(futures[future])
+    return sorted(left)
 
 
 def sanitizer(count):
@@ -225,7 +298,8 @@ def main():
     p.add_argument("--device", default="cuda", choices=("cuda", "host"))
     p.add_argument("--sample", action="store_true", help="the cases of the normal test run only")
     p.add_argument("--assemble", action="store_true", help="compile, run nothing")
-    p.add_argument("--jobs", type=int, default=min(8, os.cpu_count()))
+    p.add_argument("--jobs", type=int, default=min(16, os.cpu_count()))
+    p.add_argument("--isolate", action="store_true", help="every run of a family's case in a process of its own")
     p.add_argument("--verbose", action="store_true", help="name what passes")
     OPTIONS = p.parse_args()
     if unknown := set(OPTIONS.only) - set(SECTIONS):
