@@ -129,7 +129,8 @@ def run_twice(artifact, feeds, folder):
         try:
             return Worker.outputs(artifact, feeds)
         except runtime.RuntimeFault:
-            Worker.faulted = True  # the context may be lost: again, alone
+            Worker.faulted = True  # the context may be lost
+            raise
         except (KeyError, ValueError, TypeError):
             pass
         finally:
@@ -194,7 +195,7 @@ def families(count):
     load_cases()
     left = sweep(range(len(CASES)), OPTIONS.jobs, count)
     if left:  # a process died: its case and those behind it run again, each in processes of its own
-        print(f"families: a worker ended early, {len(left)} cases run again", flush=True)
+        report(("families", f"a worker ended early, {len(left)} cases run again", 0.0), count)
         OPTIONS.isolate = True
         for i in sweep(left, OPTIONS.jobs, count):
             report((CASES[i].name, "ends the process that runs it", 0.0), count)
@@ -220,17 +221,13 @@ def sanitizer(count):
         return
     if not CASES:
         load_cases()
-    chosen, seen = [], {}
-    for i, case in enumerate(CASES):  # the first cases of each family and kind, which are the smallest
-        kind = re.match(r"[^_]*_?[^_]*", case.name).group()
-        if seen.setdefault(kind, 0) < 2:
-            seen[kind] += 1
-            chosen.append(i)
-    for check in ("memcheck", "racecheck"):
-        prefix = (tool, f"--tool={check}", "--error-exitcode=9", "--print-limit=3")
-        for i in chosen:
-            name, problem, ratio = check_case(i, prefix, timeout=300)
-            report((f"{check} {name}", problem, ratio), count)
+    first = {}  # of each kind, which is the smallest
+    for i, case in enumerate(CASES):
+        first.setdefault(re.match(r"[^/]*/[a-z]*", case.name).group(), i)
+    work = [(i, (tool, f"--tool={check}", "--error-exitcode=9", "--print-limit=3")) for check in ("memcheck", "racecheck") for i in first.values()]
+    with cf.ThreadPoolExecutor(max(1, OPTIONS.jobs // 2)) as pool:
+        for (_, prefix), (name, problem, ratio) in zip(work, pool.map(lambda w: check_case(*w, timeout=120), work)):
+            report((f"{prefix[1].partition('=')[2]} {name}", problem, ratio), count)
 
 
 # Other sections
