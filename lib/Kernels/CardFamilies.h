@@ -36,6 +36,10 @@ inline bool isPacked(mlir::Type element) {
 bool hasPackedResult(KernelOp kernel);
 /// Ops of a kernel whose tiles of products go through an epilogue of registers.
 bool isTileOp(mlir::Operation &op);
+/// The products of a kernel whose other ops are of that kind, and whose results
+/// lie over them; nullopt, with a reason, where it has others.
+std::optional<ProductShape> getTileProducts(KernelOp kernel,
+                                            std::string &reason);
 /// Adds the next function of the kernel.
 void addStage(CardLaunch &launch, KernelOp kernel, unsigned threads,
               SymExpr grid);

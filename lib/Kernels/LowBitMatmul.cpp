@@ -268,16 +268,11 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
       reason = why;
     return std::nullopt;
   };
-  auto shape = getProductShape(kernel);
-  if (!shape || !shape->flat)
-    return refuse("no product of matrices, or its results lie over another "
-                  "space");
-  for (Operation &op : *kernel.getBlock())
-    if (!isTileOp(op))
-      return refuse("an op of the epilogue is not elementwise");
-  for (Value result : kernel.getYield().getValues())
-    if (!getStridedOutput(result, shape->space))
-      return refuse("a result does not lie over the product");
+  auto shape = getTileProducts(kernel, reason);
+  if (!shape)
+    return std::nullopt;
+  if (!shape->flat)
+    return refuse("no product of matrices");
   LowBitMatmul mm;
   mm.space = shape->space;
   mm.m = shape->m;

@@ -216,8 +216,8 @@ bool kernels::isTileOp(Operation &op) {
                                        fusable.getOpClass());
 }
 
-std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
-                                                   std::string &reason) {
+std::optional<ProductShape> kernels::getTileProducts(KernelOp kernel,
+                                                     std::string &reason) {
   auto refuse = [&](const char *why) {
     if (reason.empty())
       reason = why;
@@ -229,11 +229,22 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   for (Operation &op : *kernel.getBlock())
     if (!isTileOp(op))
       return refuse("an op of the epilogue is not elementwise");
-  for (Value result : kernel.getYield().getValues()) {
-    auto output = getStridedOutput(result, shape->space);
-    if (!output)
+  for (Value result : kernel.getYield().getValues())
+    if (!getStridedOutput(result, shape->space))
       return refuse("a result does not lie over the product");
-  }
+  return shape;
+}
+
+std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
+                                                   std::string &reason) {
+  auto refuse = [&](const char *why) {
+    if (reason.empty())
+      reason = why;
+    return std::nullopt;
+  };
+  auto shape = getTileProducts(kernel, reason);
+  if (!shape)
+    return std::nullopt;
   WgmmaMatmul mm;
   mm.products = shape->products;
   mm.space = shape->space;

@@ -31,6 +31,15 @@ def dense_peers(bench, x, dense, reference):
     return found
 
 
+def tinygemm_peer(bench, x, weights, sets, reference):
+    try:
+        kernels = [peers.tinygemm(weights[f"q{i}"], weights[f"s{i}"], weights.get(f"z{i}")) for i in range(sets)]
+    except RuntimeError as e:
+        print(f"  tinygemm: {str(e)[:200]}")
+        return []
+    return peer(bench, "tinygemm", [lambda a=a, f=kernels[i % sets]: f(a) for i, a in enumerate(x)], reference)
+
+
 def compiled_peer(bench, kind, x, weights, sets, reference):
     """torch.compile of decoding the weight and multiplying: one row fuses both, more rows leave the product to cuBLAS."""
     f = peers.compiled(lambda a, w: F.linear(a, peers.low_bit(kind, w, 0, card_models.GLOBAL_SCALE)))
@@ -52,8 +61,7 @@ def product(bench, kind, m, n, k, target):
     found = dense_peers(bench, x[:8], dense, reference)
     if not bench.options.ours_only:
         if kind in ("int4", "zeros"):
-            kernels = [peers.tinygemm(weights[f"q{i}"], weights[f"s{i}"], weights.get(f"z{i}")) for i in range(sets)]
-            found += peer(bench, "tinygemm", [lambda a=a, f=kernels[i % sets]: f(a) for i, a in enumerate(x[:max(8, sets)])], reference)
+            found += tinygemm_peer(bench, x[:max(8, sets)], weights, sets, reference)
         found += compiled_peer(bench, kind, x[:max(4, min(sets, 8))], weights, sets, reference)
     outputs = {f"y{i}": random(m, n) for i in range(count)}
     inputs = {f"x{i}": t for i, t in enumerate(x)}
