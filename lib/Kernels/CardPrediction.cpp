@@ -1,15 +1,16 @@
 //===- CardPrediction.cpp - What a launch on the card should take ---------===//
 //
 // Measured on an H200. A launch in a chain of programmatic ones takes 1.4 us
-// beside its work. One row streams dense weights at 0.96 of the read bandwidth,
-// packed ones at 0.88 or as fast as they are decoded (on the whole card 6.8
-// int4, 5.0 FP4, 4.3 FP8 weights a picosecond). Products of few rows take 2.8
-// us beside their weights, and read lhs once a tile at 14 TB/s. The planners'
-// models compare tiles: with packed weights of few rows a launch takes 1 us
-// more; that of dense ones counts no launch, and bursts run 6 % slower. A block
-// of 128 queries and keys of attention takes 1.4 us of a multiprocessor, a tile
-// 4 us beside its blocks; decode attention 5 us beside its cache. On the
-// ordinary units products reach 0.45 of the peak, attention 0.3.
+// beside its work, 1.9 us with packed weights. One row streams dense weights at
+// 0.96 of the read bandwidth, packed ones at 0.93 or as fast as they are
+// decoded (on the whole card 7.6 int4, 5.5 FP4, 4.6 FP8 weights a picosecond).
+// Products of few rows take 2.8 us beside their weights, and read lhs once a
+// tile at 14 TB/s. The planners' models compare tiles: with packed weights of
+// few rows a launch takes 1 us more; that of dense ones counts no launch, and
+// bursts run 6 % slower. A block of 128 queries and keys of attention takes 1.4
+// us of a multiprocessor, a tile 4 us beside its blocks; decode attention 5 us
+// beside its cache. On the ordinary units products reach 0.45 of the peak,
+// attention 0.3.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +31,8 @@ using llvm::formatv;
 namespace {
 
 constexpr double kChainedLaunch = 1.4e-6;
-constexpr double kDenseShare = 0.96, kPackedShare = 0.88;
+constexpr double kDenseShare = 0.96, kPackedShare = 0.93;
+constexpr double kPackedStart = 0.5e-6;
 constexpr double kFewPackedRows = 1e-6, kProductShare = 1.06;
 constexpr double kFewRowsStart = 2.8e-6, kFewRowsCache = 14e12;
 constexpr double kAttentionBlock = 1.41e-6, kAttentionTile = 4e-6;
@@ -152,16 +154,17 @@ CardPrediction Predictor::skinny() const {
                        "along K",
                        shape->blocks(), shape->threads, kStripRows);
     share = kPackedShare;
-    double rate = isa<IntegerType>(w.code()) ? 6.8e12
-                  : w.bits == 4              ? 5.0e12
-                                             : 4.3e12;
+    p.seconds = kPackedStart;
+    double rate = isa<IntegerType>(w.code()) ? 7.6e12
+                  : w.bits == 4              ? 5.5e12
+                                             : 4.6e12;
     decode =
         double(shape->rows) * shape->productsPerRow * double(shape->k) / rate;
   } else if (!shape->streamed) {
     p.family = "row of products, elements computed";
     share = 0.1;
   }
-  p.seconds =
+  p.seconds +=
       start() +
       std::max(allBytes() / (device.readBandwidth.value * share), decode);
   return p;
