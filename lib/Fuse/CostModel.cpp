@@ -18,7 +18,8 @@ static constexpr double elementwiseShare = 0.25;
 /// The part of the shorter of arithmetic and transfers that is not hidden.
 static constexpr double imperfectOverlap = 0.1;
 
-/// Whether the function has products, all of one row.
+/// Whether the function has products, and all of them and all attentions are of
+/// one row.
 static bool hasOnlyRows(func::FuncOp func) {
   bool any = false, rows = true;
   func.walk([&](MatmulOp product) {
@@ -26,6 +27,10 @@ static bool hasOnlyRows(func::FuncOp func) {
     any = true;
     rows &= !product.getTransposeLhs() && !lhs.empty() &&
             numElements(ArrayRef(lhs).drop_back()) == SymExpr(1);
+  });
+  func.walk([&](AttentionOp attention) {
+    SymShape query = getSymShape(attention.getQuery());
+    rows &= query.size() == 4 && query[0] * query[2] == SymExpr(1);
   });
   return any && rows;
 }

@@ -29,6 +29,9 @@ public:
          max = bucket.getAs<IntegerAttr>("max");
     rows = builder.getDenseI64ArrayAttr(
         {min ? min.getInt() : 1, max ? max.getInt() : INT64_MAX});
+    // Where the model itself has one row, too.
+    if (abilities.foldsRow)
+      rows = builder.getDenseI64ArrayAttr({1, 1});
   }
 
   void hoistConstants() {

@@ -18,6 +18,7 @@ Needs torch, triton, numpy, onnx, ml_dtypes, and ptxas of a CUDA toolkit. Withou
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -206,6 +207,8 @@ def main():
             print(f"== {name}: {time.time() - start:.0f} s", flush=True)
         bench.conclude()
     print(bench.environment)
+    sys.stdout.flush()
+    os._exit(0)  # torch's compile workers outlive it
 
 
 if __name__ == "__main__":
