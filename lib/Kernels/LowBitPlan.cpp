@@ -122,6 +122,9 @@ private:
 
 void Planner::addTiles(Tiles &tiles, unsigned columns, unsigned cluster,
                        unsigned resident) const {
+  // Eight columns are measured, and gain, where nothing shares the tile.
+  if (columns == 8 && (cluster > 1 || problem.products > 1))
+    return;
   unsigned mostBlocks = columns <= 128 ? 2 : 1;
   for (unsigned blocks = problem.products; blocks <= mostBlocks; ++blocks)
     for (unsigned sharers : {1u, 2u}) {
@@ -168,7 +171,7 @@ LowBitPlan Planner::run(unsigned cluster, unsigned resident) {
   Tiles tiles;
   unsigned widest = problem.products == 2 ? 128 : 256;
   for (unsigned columns : {8u, 16u, 32u, 64u, 128u, 160u, 256u})
-    if (columns == 8 ||
+    if (columns <= 16 ||
         (columns <= widest && int64_t(columns) < 2 * samples.back()))
       addTiles(tiles, columns, cluster, resident);
   LowBitPlan plan;
