@@ -85,6 +85,9 @@ static LogicalResult checkGroupQuery(NodeImport &n) {
       n.getString("k_quant_type", "NONE") != "NONE" ||
       n.getString("v_quant_type", "NONE") != "NONE")
     return n.fail("a quantised cache is not supported");
+  if (n.getInt("sliding_window_cache", 0))
+    return n.fail("a cache of only the window is not supported; build the "
+                  "model with windowed_kv_cache=false");
   if (n.hasOutput(3))
     return n.fail("the output output_qk is not supported");
   if (n.hasInput(3) != n.hasInput(4))

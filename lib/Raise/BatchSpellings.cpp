@@ -114,31 +114,61 @@ struct UnmergeBatch final : OpRewritePattern<MatmulOp> {
   }
 };
 
-/// unary(reshape(x)), and reshape(x) with a scalar, where the reshape merges
-/// batch axes: the reshape goes behind, to meet the one that splits them.
+/// unary(reshape(x)), reshape(x) with a scalar and reshape(x) + mask, where the
+/// reshape merges batch axes: the reshape goes behind, to meet the one that
+/// splits them.
 struct MergeBehind final : RewritePattern {
   explicit MergeBehind(MLIRContext *context)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  /// `mask`, which is added to scores over merged axes, for scores over the
+  /// axes `split`; null when it can not be.
+  static Value getUnmergedMask(Value mask, const SymShape &split, Location loc,
+                               PatternRewriter &rewriter) {
+    SymShape shape = getSymShape(mask);
+    if (shape.size() < 3 || shape[0] == SymExpr(1))
+      return mask;
+    if (shape.size() != 3 || shape[0] != split[0] * split[1])
+      return {};
+    SymShape to = {split[0], split[1], shape[1], shape[2]};
+    return ReshapeOp::create(rewriter, loc,
+                             getTensorType(to, elementType(mask)), mask);
+  }
+
+  /// Which operand of `op` are the scores.
+  static unsigned getScores(Operation *op) {
+    return isa<AddOp>(op) && !UnmergeBatch::getUnmerged(op->getOperand(0)) ? 1
+                                                                           : 0;
+  }
+
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override {
-    if (!isa<MulOp, DivOp, CastOp, SoftmaxOp, TanhOp>(op))
-      return rewriter.notifyMatchFailure(op, "no unary op on attention scores");
-    Value result = op->getResult(0), x = op->getOperand(0);
+    if (!isa<AddOp, MulOp, DivOp, CastOp, SoftmaxOp, TanhOp>(op))
+      return rewriter.notifyMatchFailure(op, "no op on attention scores");
+    unsigned at = getScores(op);
+    Value result = op->getResult(0), x = op->getOperand(at);
     if (isa<MulOp, DivOp>(op)) {
       auto scaled = getScaled(result);
       if (!scaled || scaled->x != x)
         return rewriter.notifyMatchFailure(op, "no product with a scalar");
     }
     Value inner = UnmergeBatch::getUnmerged(x);
-    if (!inner || !x.hasOneUse() ||
-        !isa_and_nonnull<MatmulOp, MulOp, DivOp, CastOp, SoftmaxOp, TanhOp>(
-            inner.getDefiningOp()))
+    if (!inner || !x.hasOneUse() || !sameShape(x, result) ||
+        !isa_and_nonnull<MatmulOp, AddOp, MulOp, DivOp, CastOp, SoftmaxOp,
+                         TanhOp>(inner.getDefiningOp()))
       return rewriter.notifyMatchFailure(op, "input merges no product");
     auto softmax = dyn_cast<SoftmaxOp>(op);
     if (softmax && softmax.getAxis() != 2)
       return rewriter.notifyMatchFailure(op, "softmax is not over the keys");
     IRMapping map;
     map.map(x, inner);
+    if (isa<AddOp>(op)) {
+      Value mask = getUnmergedMask(other(op, at), getSymShape(inner),
+                                   op->getLoc(), rewriter);
+      if (!mask)
+        return rewriter.notifyMatchFailure(op, "the mask's axes do not split");
+      map.map(other(op, at), mask);
+    }
     Operation *moved = rewriter.clone(*op, map);
     moved->getResult(0).setType(
         withElementType(inner.getType(), elementType(result)));

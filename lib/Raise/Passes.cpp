@@ -54,6 +54,7 @@ struct CanonicalizeSpellings final
       raise::populateArithmeticSpellings(patterns);
       raise::populateViewSpellings(patterns);
       raise::populateBatchSpellings(patterns);
+      raise::populateRowSpellings(patterns);
       raise::populateDequantizeSpellings(patterns);
       raise::populateDialectCanonicalizations(patterns);
     });

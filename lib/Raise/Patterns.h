@@ -12,6 +12,7 @@ namespace fusion::raise {
 void populateArithmeticSpellings(mlir::RewritePatternSet &patterns);
 void populateViewSpellings(mlir::RewritePatternSet &patterns);
 void populateBatchSpellings(mlir::RewritePatternSet &patterns);
+void populateRowSpellings(mlir::RewritePatternSet &patterns);
 void populateDequantizeSpellings(mlir::RewritePatternSet &patterns);
 /// One form for the quantised weights of products.
 void populateLowBitWeights(mlir::RewritePatternSet &patterns);
