@@ -43,11 +43,22 @@ Value strip(Value value, bool views, Path &path) {
   return value;
 }
 
-/// norm(casts(a + b)), neither addend constant.
+/// True when an addend is more than a bias: it varies, or a constant that is
+/// not the same for all rows, as embedded positions of a known length are.
+bool isStream(Value addend, const Context &context) {
+  if (context.varies(addend))
+    return true;
+  SymShape shape = getSymShape(addend);
+  return llvm::any_of(ArrayRef(shape).drop_back(shape.empty() ? 0 : 1),
+                      [](const SymExpr &size) { return size != SymExpr(1); });
+}
+
+/// norm(casts(a + b)), neither addend a bias.
 bool matchAddNorm(Operation *norm, const Context &context, Path &path) {
   Value sum = strip(norm->getOperand(0), /*views=*/false, path);
   auto add = sum.getDefiningOp<AddOp>();
-  if (!add || !context.varies(add.getLhs()) || !context.varies(add.getRhs()))
+  if (!add || !isStream(add.getLhs(), context) ||
+      !isStream(add.getRhs(), context))
     return false;
   path.push_back(add);
   return true;

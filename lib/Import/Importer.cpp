@@ -28,6 +28,7 @@ const HandlerMap &fusion::getHandlers() {
     addPieceHandlers(m);
     addGatherHandlers(m);
     addQuantizeHandlers(m);
+    addEmbeddingHandlers(m);
     addNormHandlers(m);
     addAttentionHandlers(m);
     addContribHandlers(m);

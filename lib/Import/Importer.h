@@ -113,6 +113,7 @@ void addSliceHandlers(HandlerMap &map);
 void addPieceHandlers(HandlerMap &map);
 void addGatherHandlers(HandlerMap &map);
 void addQuantizeHandlers(HandlerMap &map);
+void addEmbeddingHandlers(HandlerMap &map);
 void addNormHandlers(HandlerMap &map);
 void addAttentionHandlers(HandlerMap &map);
 void addContribHandlers(HandlerMap &map);

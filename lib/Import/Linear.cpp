@@ -56,7 +56,8 @@ static LogicalResult fusedMatmul(NodeImport &n) {
   return success();
 }
 
-static LogicalResult gemm(NodeImport &n) {
+/// alpha * A * B + beta * C
+static FailureOr<Value> gemmOf(NodeImport &n) {
   if (n.rank(0) != 2 || n.rank(1) != 2)
     return n.fail("expected operands of rank 2");
   auto result = product(n, n.input(0), n.input(1), isTrue(n, "transA"),
@@ -74,6 +75,32 @@ static LogicalResult gemm(NodeImport &n) {
       return n.fail("the bias does not broadcast to rank 2");
     value = AddOp::create(n.builder, n.loc, value, scaled(n, bias, beta));
   }
+  return value;
+}
+
+static LogicalResult gemm(NodeImport &n) {
+  auto result = gemmOf(n);
+  if (failed(result))
+    return failure();
+  n.output(0, *result);
+  return success();
+}
+
+static LogicalResult fusedGemm(NodeImport &n) {
+  std::string activation = n.getString("activation", "");
+  auto result = gemmOf(n);
+  if (failed(result))
+    return failure();
+  Value value = *result;
+  if (activation == "Relu")
+    value = ReluOp::create(n.builder, n.loc, value);
+  else if (activation == "Tanh")
+    value = TanhOp::create(n.builder, n.loc, value);
+  else if (activation == "Sigmoid")
+    value = SigmoidOp::create(n.builder, n.loc, value);
+  else if (!activation.empty())
+    return n.fail("the activation '" + activation +
+                  "' is not supported; expected Relu, Tanh or Sigmoid");
   n.output(0, value);
   return success();
 }
@@ -81,5 +108,6 @@ static LogicalResult gemm(NodeImport &n) {
 void fusion::addLinearHandlers(HandlerMap &map) {
   map["::MatMul"] = matmul;
   map["::Gemm"] = gemm;
+  map["com.microsoft::FusedGemm"] = fusedGemm;
   map["com.microsoft::FusedMatMul"] = fusedMatmul;
 }

@@ -116,11 +116,13 @@ static LogicalResult layerNormalization(NodeImport &n) {
   return success();
 }
 
-/// input + skip [+ bias]: the residual stream.
+/// input [+ bias] + skip: the residual stream, the bias added to the product
+/// that it belongs to.
 static FailureOr<Value> residualSum(NodeImport &n, size_t biasInput) {
-  SmallVector<Value> operands{n.input(0), n.input(1)};
+  SmallVector<Value> operands{n.input(0)};
   if (n.hasInput(biasInput))
     operands.push_back(n.input(biasInput));
+  operands.push_back(n.input(1));
   auto shape = n.broadcast(llvm::to_vector(
       llvm::map_range(operands, [](Value v) { return getSymShape(v); })));
   if (failed(shape))

@@ -26,7 +26,7 @@ def one_node(op, operands, outputs, weights=(), domain="com.microsoft", **attrib
     given = dict(o for o in operands if o)
     inputs = [h.make_tensor_value_info(n, h.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in given.items() if n not in weights]
     node = h.make_node(op, names, outputs, name=op, domain=domain, **attributes)
-    graph = h.make_graph([node], "g", inputs, [h.make_tensor_value_info(o, T.FLOAT, None) for o in outputs if o],
+    graph = h.make_graph([node], "g", inputs, [h.make_tensor_value_info(o, T.INT32 if o == "index" else T.FLOAT, None) for o in outputs if o],
                          [nh.from_array(given[n], n) for n in weights])
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", 21), h.make_opsetid("com.microsoft", 1)], ir_version=10)
     return model, {n: a for n, a in given.items() if n not in weights}
@@ -44,6 +44,19 @@ def norms():
     yield "rms_norm", one_node("SimplifiedLayerNormalization", [x, w], ["y"], ["w"], domain="", epsilon=1e-3, axis=-1)
 
 
+def embeddings():
+    r = np.random.default_rng(9)
+    ids, segments = ("ids", r.integers(0, 11, (B, S)).astype(np.int32)), ("segments", r.integers(0, 2, (B, S)).astype(np.int32))
+    words, places, kinds = ("words", rnd(11, 16)), ("places", rnd(8, 16, seed=1)), ("kinds", rnd(2, 16, seed=2))
+    w, beta = ("w", 1 + rnd(16, scale=0.1)), ("beta", rnd(16, seed=3))
+    mask = ("mask", np.array([[1, 1, 1, 1, 1], [1, 2, 1, 0, 0]], np.int32))
+    at = ("at", r.integers(0, 8, (B, S)).astype(np.int32))
+    tables = ["words", "places", "w", "beta"]
+    yield "embed_layer_norm", one_node("EmbedLayerNormalization", [ids, segments, words, places, kinds, w, beta, mask], ["y", "index", "sum"], tables + ["kinds"], epsilon=1e-3)
+    yield "embed_layer_norm_plain", one_node("EmbedLayerNormalization", [ids, None, words, places, None, w, beta], ["y", "index"], tables, epsilon=1e-3)
+    yield "embed_layer_norm_positions", one_node("EmbedLayerNormalization", [ids, None, words, places, None, w, beta, None, at], ["y", "index"], tables, epsilon=1e-3)
+
+
 def activations():
     x, bias = ("x", rnd(B, S, 16, scale=2)), ("bias", rnd(16, seed=1))
     yield "gelu", one_node("Gelu", [x], ["y"])
@@ -53,6 +66,9 @@ def activations():
     yield "quick_gelu", one_node("QuickGelu", [x], ["y"])
     yield "quick_gelu_of_one", one_node("QuickGelu", [x], ["y"], alpha=1.0)
     a, b = ("a", rnd(2, 3, 4)), ("b", rnd(2, 5, 4))
+    rows, up, shift = ("rows", rnd(6, 16)), ("up", rnd(8, 16, seed=1)), ("shift", rnd(8, seed=2))
+    for activation in ("Relu", "Tanh", "Sigmoid"):
+        yield f"fused_gemm_{activation}", one_node("FusedGemm", [rows, up, shift], ["y"], ["up", "shift"], transB=1, alpha=0.5, activation=activation)
     yield "fused_matmul", one_node("FusedMatMul", [a, b], ["y"], transB=1, alpha=0.5)
 
 
@@ -174,6 +190,6 @@ class ContribTest(unittest.TestCase):
             testing.run_model(model, feeds)
 
 
-for family in (norms, activations, rotations, multi_head, grouped, packed):
+for family in (norms, embeddings, activations, rotations, multi_head, grouped, packed):
     for name, case in family():
         setattr(ContribTest, f"test_{name}", lambda self, case=case: self.check(*case))

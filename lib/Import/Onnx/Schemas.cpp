@@ -23,8 +23,11 @@ struct ContribOp {
 };
 
 // SimplifiedLayerNormalization lives in the default domain although it was
-// never an ONNX operator: exporters write it so.
+// never an ONNX operator, and LayerNormalization did before it became one:
+// tools write them so into files of older opsets.
 const ContribOp contribOps[] = {
+    {"", "LayerNormalization", "X:T Scale:T B:T?", "Y:T Mean:U? InvStdDev:U?",
+     "axis:i? epsilon:f? stash_type:i?"},
     {"", "SimplifiedLayerNormalization", "X:T scale:V", "Y:V inv_std_var:U?",
      "axis:i? epsilon:f? stash_type:i?"},
     {"com.microsoft", "SimplifiedLayerNormalization", "X:T scale:V",
@@ -67,10 +70,18 @@ const ContribOp contribOps[] = {
      "past_key:T? past_value:T? past_sequence_length:M? cache_indirection:M?",
      "output:T present_key:T? present_value:T? qk:T?",
      "num_heads:i scale:f? mask_filter_value:f? unidirectional:i?"},
+    {"com.microsoft", "EmbedLayerNormalization",
+     "input_ids:M segment_ids:M? word_embedding:T position_embedding:T "
+     "segment_embedding:T? gamma:T beta:T mask:M? position_ids:M?",
+     "output:T mask_index:M? embedding_sum:T?",
+     "epsilon:f? mask_index_type:i?"},
     {"com.microsoft", "Gelu", "X:T", "Y:T", ""},
     {"com.microsoft", "FastGelu", "X:T bias:T?", "Y:T", ""},
     {"com.microsoft", "BiasGelu", "A:T B:T", "C:T", ""},
     {"com.microsoft", "QuickGelu", "X:T", "Y:T", "alpha:f?"},
+    {"com.microsoft", "FusedGemm", "A:T B:T C:T?", "Y:T",
+     "activation:s? activation_alpha:f? activation_beta:f? "
+     "activation_gamma:f? alpha:f? beta:f? transA:i? transB:i?"},
     {"com.microsoft", "FusedMatMul", "A:T B:T", "Y:T",
      "alpha:f? transA:i? transB:i? transBatchA:i? transBatchB:i?"},
 };
