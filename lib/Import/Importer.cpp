@@ -22,6 +22,7 @@ const HandlerMap &fusion::getHandlers() {
     addLinearHandlers(m);
     addEinsumHandlers(m);
     addIntegerHandlers(m);
+    addSequenceHandlers(m);
     addShapeHandlers(m);
     addViewHandlers(m);
     addSliceHandlers(m);

@@ -107,6 +107,7 @@ void addReductionHandlers(HandlerMap &map);
 void addLinearHandlers(HandlerMap &map);
 void addEinsumHandlers(HandlerMap &map);
 void addIntegerHandlers(HandlerMap &map);
+void addSequenceHandlers(HandlerMap &map);
 void addShapeHandlers(HandlerMap &map);
 void addViewHandlers(HandlerMap &map);
 void addSliceHandlers(HandlerMap &map);

@@ -15,9 +15,10 @@ using namespace fusion::raise;
 
 /// The group of axes of `pieces` that each axis of `whole` is split into, when
 /// `pieces` only splits axes of `whole`; else nullopt. A trailing axis of size
-/// 1 belongs to the group before it.
+/// 1 belongs to the group before it, and with `unitsBefore` any that is one
+/// too many.
 static std::optional<SmallVector<SmallVector<int64_t>>>
-getSplit(const SymShape &whole, const SymShape &pieces) {
+getSplit(const SymShape &whole, const SymShape &pieces, bool unitsBefore) {
   SmallVector<SmallVector<int64_t>> groups;
   size_t next = 0;
   for (const SymExpr &size : whole) {
@@ -29,6 +30,9 @@ getSplit(const SymShape &whole, const SymShape &pieces) {
     }
     if (group.empty() || product != size)
       return std::nullopt;
+    while (unitsBefore && next < pieces.size() && pieces[next] == SymExpr(1) &&
+           pieces.size() - next > whole.size() - groups.size() - 1)
+      group.push_back(next++);
     groups.push_back(group);
   }
   for (; next < pieces.size(); ++next) {
@@ -52,7 +56,11 @@ struct SplitBeforeTranspose final : OpRewritePattern<ReshapeOp> {
              pieces = getSymShape(op.getResult());
     if (pieces.size() <= whole.size())
       return rewriter.notifyMatchFailure(op, "no axis is split");
-    auto groups = getSplit(whole, pieces);
+    // One head: its axis was merged in front of the transpose.
+    auto merge = transpose.getInput().getDefiningOp<ReshapeOp>();
+    auto groups = getSplit(whole, pieces,
+                           merge && getSymShape(merge.getInput()).size() ==
+                                        pieces.size());
     if (!groups)
       return rewriter.notifyMatchFailure(op, "axes are not only split");
     // Merged batch axes come first. A split of the last axis says more where
