@@ -301,6 +301,18 @@ static void forEachRead(const Node &node,
     }
 }
 
+/// The SplitToSequence of whose result `node` is a SequenceAt, or null.
+static const Node *findSplit(const Graph &graph, const Node &node) {
+  if (!node.domain.empty() || node.opType != "SequenceAt" ||
+      node.inputs.empty())
+    return nullptr;
+  for (const Node &other : graph.nodes)
+    if (other.domain.empty() && other.opType == "SplitToSequence" &&
+        llvm::is_contained(other.outputs, node.inputs[0]))
+      return &other;
+  return nullptr;
+}
+
 LogicalResult Importer::importNodes(const Graph &graph) {
   // A name with a value already is an input that overrides its initializer.
   for (const auto &[name, tensor] : graph.initializers)
@@ -314,9 +326,16 @@ LogicalResult Importer::importNodes(const Graph &graph) {
     needed[i] = llvm::any_of(graph.nodes[i].outputs, [&](auto &name) {
       return !name.empty() && live.count(name);
     });
-    if (needed[i])
-      forEachRead(graph.nodes[i],
-                  [&](const std::string &name) { live.insert(name); });
+    if (!needed[i])
+      continue;
+    // A piece of a split is read past the sequence, which is no value.
+    const Node *split = findSplit(graph, graph.nodes[i]);
+    if (split)
+      live.insert(split->inputs.begin(), split->inputs.end());
+    forEachRead(graph.nodes[i], [&](const std::string &name) {
+      if (!split || name != graph.nodes[i].inputs[0])
+        live.insert(name);
+    });
   }
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     if (needed[i])

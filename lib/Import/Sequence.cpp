@@ -2,7 +2,7 @@
 //
 // An exporter that does not simplify writes a split as SplitToSequence and a
 // SequenceAt for each piece. A sequence is no value here: SequenceAt becomes
-// the slice that it picks.
+// the slice that it picks, and reads what the split reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,28 +20,6 @@ using onnxfile::Node;
 
 static bool isOnnx(const Node &node, StringRef opType) {
   return node.domain.empty() && node.opType == opType;
-}
-
-/// True when something in `graph` other than SequenceAt reads `name`.
-static bool isReadOtherwise(const Graph &graph, const std::string &name) {
-  for (const onnxfile::ValueInfo &output : graph.outputs)
-    if (output.name == name)
-      return true;
-  for (const Node &node : graph.nodes) {
-    if (!isOnnx(node, "SequenceAt") && llvm::is_contained(node.inputs, name))
-      return true;
-    for (const onnxfile::Attribute &attribute : node.attributes)
-      if (attribute.graph && isReadOtherwise(*attribute.graph, name))
-        return true;
-  }
-  return false;
-}
-
-static LogicalResult splitToSequence(NodeImport &n) {
-  if (isReadOtherwise(n.importer.model.graph, n.node.outputs[0]))
-    return n.fail("a sequence that anything but SequenceAt reads is not "
-                  "supported");
-  return success();
 }
 
 namespace {
@@ -122,6 +100,5 @@ static LogicalResult sequenceAt(NodeImport &n) {
 }
 
 void fusion::addSequenceHandlers(HandlerMap &map) {
-  map["::SplitToSequence"] = splitToSequence;
   map["::SequenceAt"] = sequenceAt;
 }
