@@ -44,7 +44,8 @@ protected:
 
 } // namespace
 
-// Medians of bursts on an H200, in microseconds.
+// Medians of bursts on an H200, in microseconds; that of one row is of a gated
+// front with as many weights.
 TEST_F(Prediction, MeasuredProducts) {
   struct Point {
     int64_t m, n, k;
@@ -52,8 +53,7 @@ TEST_F(Prediction, MeasuredProducts) {
     const char *family;
   };
   for (const Point &p :
-       {Point{1, 28672, 4096, 54.3, "streamed row"},
-        Point{1, 4096, 14336, 28.7, "streamed row"},
+       {Point{1, 28672, 4096, 56.9, "streamed row"},
         Point{16, 28672, 4096, 61.0, "few rows, wgmma with sides swapped"},
         Point{16, 4096, 4096, 11.7, "few rows, wgmma with sides swapped"},
         Point{128, 4096, 4096, 13.9, "wgmma"},
