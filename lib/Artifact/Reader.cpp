@@ -131,11 +131,15 @@ Artifact::Chunk Artifact::chunk(uint64_t index) const {
 }
 
 Status Artifact::checkChunk(uint64_t index, const uint8_t *bytes) const {
+  return checkChunkHash(index, xxh64(bytes, chunk(index).bytes));
+}
+
+Status Artifact::checkChunkHash(uint64_t index, uint64_t hash) const {
   Chunk c = chunk(index);
   uint64_t expected;
   memcpy(&expected, data + tableOffset + index * sizeof expected,
          sizeof expected);
-  if (xxh64(bytes, c.bytes) == expected)
+  if (hash == expected)
     return {};
   return bad("the bytes from " + std::to_string(c.offset) + " to " +
              std::to_string(c.offset + c.bytes) +

@@ -8,10 +8,11 @@
 #include "fusion/Support/Hash.h"
 
 #include <cstring>
-#include <initializer_list>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "words are read in the machine's order");
+
+using fusion::Xxh64;
 
 namespace {
 
@@ -38,29 +39,38 @@ inline uint64_t merge(uint64_t hash, uint64_t lane) {
   return (hash ^ round(0, lane)) * kPrime1 + kPrime4;
 }
 
-/// The four lanes over whole 32-byte stripes; advances `p`.
-uint64_t stripes(const unsigned char *&p, const unsigned char *end,
-                 uint64_t seed) {
-  uint64_t a = seed + kPrime1 + kPrime2, b = seed + kPrime2, c = seed,
-           d = seed - kPrime1;
-  for (; end - p >= 32; p += 32) {
+} // namespace
+
+Xxh64::Xxh64(uint64_t seed)
+    : seed(seed),
+      lanes{seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1} {}
+
+void Xxh64::addStripes(const void *data, size_t size) {
+  const auto *p = static_cast<const unsigned char *>(data), *end = p + size;
+  auto [a, b, c, d] = lanes;
+  for (; p < end; p += 32) {
     a = round(a, read<uint64_t>(p));
     b = round(b, read<uint64_t>(p + 8));
     c = round(c, read<uint64_t>(p + 16));
     d = round(d, read<uint64_t>(p + 24));
   }
-  uint64_t hash = rotate(a, 1) + rotate(b, 7) + rotate(c, 12) + rotate(d, 18);
-  for (uint64_t lane : {a, b, c, d})
-    hash = merge(hash, lane);
-  return hash;
+  lanes[0] = a, lanes[1] = b, lanes[2] = c, lanes[3] = d;
+  total += size;
 }
 
-} // namespace
-
-uint64_t fusion::xxh64(const void *data, size_t size, uint64_t seed) {
+uint64_t Xxh64::finish(const void *data, size_t size) {
   const auto *p = static_cast<const unsigned char *>(data), *end = p + size;
-  uint64_t hash = size >= 32 ? stripes(p, end, seed) : seed + kPrime5;
-  hash += size;
+  addStripes(p, size / 32 * 32);
+  p += size / 32 * 32;
+  total += size % 32;
+  uint64_t hash = seed + kPrime5;
+  if (total >= 32) {
+    hash = rotate(lanes[0], 1) + rotate(lanes[1], 7) + rotate(lanes[2], 12) +
+           rotate(lanes[3], 18);
+    for (uint64_t lane : lanes)
+      hash = merge(hash, lane);
+  }
+  hash += total;
   for (; end - p >= 8; p += 8)
     hash = rotate(hash ^ round(0, read<uint64_t>(p)), 27) * kPrime1 + kPrime4;
   if (end - p >= 4) {
@@ -73,4 +83,8 @@ uint64_t fusion::xxh64(const void *data, size_t size, uint64_t seed) {
   hash = (hash ^ hash >> 33) * kPrime2;
   hash = (hash ^ hash >> 29) * kPrime3;
   return hash ^ hash >> 32;
+}
+
+uint64_t fusion::xxh64(const void *data, size_t size, uint64_t seed) {
+  return Xxh64(seed).finish(data, size);
 }

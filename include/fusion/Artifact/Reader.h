@@ -53,6 +53,8 @@ public:
   Chunk chunk(uint64_t index) const;
   /// Whether `bytes`, a copy of the chunk, are what was written.
   Status checkChunk(uint64_t index, const uint8_t *bytes) const;
+  /// Whether a copy of the chunk with this xxh64 is what was written.
+  Status checkChunkHash(uint64_t index, uint64_t hash) const;
   /// The weight section in the file.
   Chunk weights() const { return {weightOffset, weightBytes}; }
 

@@ -20,6 +20,19 @@ inline uint64_t xxh64(std::string_view text, uint64_t seed = 0) {
   return xxh64(text.data(), text.size(), seed);
 }
 
+/// The same of bytes that come piece by piece.
+class Xxh64 {
+public:
+  explicit Xxh64(uint64_t seed = 0);
+  /// Of a multiple of 32 bytes.
+  void addStripes(const void *data, size_t size);
+  /// The hash, with the last bytes of any number.
+  uint64_t finish(const void *data, size_t size);
+
+private:
+  uint64_t seed, lanes[4], total = 0;
+};
+
 } // namespace fusion
 
 #endif // FUSION_SUPPORT_HASH_H

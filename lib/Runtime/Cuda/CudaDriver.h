@@ -76,6 +76,7 @@ enum class DeviceAttribute : int32_t {
 };
 
 constexpr uint32_t kStreamNonBlocking = 1;
+constexpr uint32_t kEventDisableTiming = 2;
 constexpr int32_t kMaxDynamicSharedBytes = 8;   ///< CUfunction_attribute
 constexpr int32_t kSharedCarveout = 9;          ///< CUfunction_attribute
 constexpr int32_t kNonPortableClusterSize = 14; ///< CUfunction_attribute

@@ -1,13 +1,16 @@
 //===- CudaWeights.cpp - The weights on the card --------------------------===//
 //
-// Several threads read chunks of the file into pinned memory, check them there
-// and copy them to the card, each with two buffers, so that reading one chunk
-// overlaps copying another: loading takes as long as the slowest of disk,
-// memory and bus.
+// Several threads read chunks of the file into pinned memory, piece by piece,
+// check them there and copy them to the card; each has several pieces under
+// way. A piece is small enough to be in the processor's cache still when it is
+// checked and copied, and large enough for the bus. Loading takes as long as
+// the slowest of disk, memory and bus.
 //
 //===----------------------------------------------------------------------===//
 
 #include "CudaWeights.h"
+
+#include "fusion/Support/Hash.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +25,8 @@ using namespace fusion::artifact;
 using namespace fusion::cuda;
 
 static constexpr unsigned kMostThreads = 16;
-static constexpr uint64_t kStagingBytes = 4 << 20; ///< at least a chunk
+static constexpr uint64_t kPieceBytes = 1 << 20;
+static constexpr unsigned kPieces = 4; ///< of a thread
 
 namespace {
 
@@ -50,10 +54,9 @@ public:
   }
 
 private:
-  /// A thread's stream and its two buffers.
+  /// A thread's stream and its pieces of pinned memory.
   struct Lane {
-    explicit Lane(const CudaDevice &device)
-        : device(device), staging{PinnedBuffer(device), PinnedBuffer(device)} {}
+    explicit Lane(const CudaDevice &device) : device(device), staging(device) {}
     ~Lane() {
       const Driver &driver = device.driver();
       for (Event event : copied)
@@ -67,19 +70,17 @@ private:
       Code code = driver.streamCreate(&stream, kStreamNonBlocking);
       for (Event &event : copied)
         if (code == Code::Success)
-          code = driver.eventCreate(&event, 0);
+          code = driver.eventCreate(&event, kEventDisableTiming);
       if (Status s = driver.check(code, "making a stream"); !s)
         return s;
-      for (PinnedBuffer &buffer : staging)
-        if (Status s = buffer.reserve(kStagingBytes, "staging"); !s)
-          return s;
-      return {};
+      return staging.reserve(kPieces * kPieceBytes, "staging");
     }
     const CudaDevice &device;
     Stream stream = nullptr;
-    PinnedBuffer staging[2];
-    Event copied[2] = {};
-    bool used[2] = {};
+    PinnedBuffer staging;
+    Event copied[kPieces] = {};
+    unsigned turn = 0;
+    bool full = false; ///< every piece has been used
   };
 
   uint64_t findChunk(uint64_t offset) const {
@@ -91,9 +92,8 @@ private:
     ContextScope scope(device);
     Lane lane(device);
     Status status = lane.make();
-    unsigned turn = 0;
-    for (uint64_t i; status && (i = next.fetch_add(1)) <= lastChunk; turn ^= 1)
-      status = copyChunk(lane, turn, i);
+    for (uint64_t i; status && (i = next.fetch_add(1)) <= lastChunk;)
+      status = copyChunk(lane, i);
     if (lane.stream) {
       Code code = device.driver().streamSynchronize(lane.stream);
       if (status)
@@ -107,35 +107,52 @@ private:
       failure = status;
   }
 
-  Status copyChunk(Lane &lane, unsigned turn, uint64_t index) {
-    const Driver &driver = device.driver();
+  Status copyChunk(Lane &lane, uint64_t index) {
     Artifact::Chunk chunk = artifact.chunk(index);
-    uint8_t *staging = lane.staging[turn].data();
+    Xxh64 hash;
+    for (uint64_t done = 0; done < chunk.bytes; done += kPieceBytes) {
+      uint64_t bytes = std::min(kPieceBytes, chunk.bytes - done);
+      uint8_t *piece = nullptr;
+      if (Status s = copyPiece(lane, {chunk.offset + done, bytes}, piece); !s)
+        return s;
+      if (done + bytes == chunk.bytes)
+        return artifact.checkChunkHash(index, hash.finish(piece, bytes));
+      hash.addStripes(piece, bytes);
+    }
+    return {};
+  }
+
+  /// Reads these bytes of the file into a piece of the lane and has those of
+  /// the weights copied.
+  Status copyPiece(Lane &lane, Artifact::Chunk bytes, uint8_t *&piece) {
+    const Driver &driver = device.driver();
+    unsigned turn = lane.turn;
+    lane.turn = (turn + 1) % kPieces;
+    piece = lane.staging.data() + turn * kPieceBytes;
     Code code = Code::Success;
-    if (lane.used[turn])
+    if (lane.full)
       code = driver.eventSynchronize(lane.copied[turn]);
+    lane.full |= lane.turn == 0;
     if (Status s = driver.check(code, "copying the weights"); !s)
       return s;
-    if (Status s = read(chunk, staging); !s)
+    if (Status s = read(bytes, piece); !s)
       return s;
-    if (Status s = artifact.checkChunk(index, staging); !s)
-      return s;
-    uint64_t begin = std::max(chunk.offset, section.offset);
+    uint64_t begin = std::max(bytes.offset, section.offset);
     uint64_t end =
-        std::min(chunk.offset + chunk.bytes, section.offset + section.bytes);
-    code = driver.copyToDevice(to + (begin - section.offset),
-                               staging + (begin - chunk.offset), end - begin,
-                               lane.stream);
+        std::min(bytes.offset + bytes.bytes, section.offset + section.bytes);
+    if (begin < end)
+      code = driver.copyToDevice(to + (begin - section.offset),
+                                 piece + (begin - bytes.offset), end - begin,
+                                 lane.stream);
     if (code == Code::Success)
       code = driver.eventRecord(lane.copied[turn], lane.stream);
-    lane.used[turn] = true;
     return driver.check(code, "copying the weights");
   }
 
-  Status read(const Artifact::Chunk &chunk, uint8_t *out) const {
-    for (uint64_t done = 0; done < chunk.bytes;) {
-      ssize_t n = pread(artifact.descriptor(), out + done, chunk.bytes - done,
-                        static_cast<off_t>(chunk.offset + done));
+  Status read(Artifact::Chunk bytes, uint8_t *out) const {
+    for (uint64_t done = 0; done < bytes.bytes;) {
+      ssize_t n = pread(artifact.descriptor(), out + done, bytes.bytes - done,
+                        static_cast<off_t>(bytes.offset + done));
       if (n < 0 && errno == EINTR)
         continue;
       if (n <= 0)

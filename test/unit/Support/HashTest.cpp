@@ -45,4 +45,19 @@ TEST(Hash, KnownValues) {
   }
 }
 
+TEST(Hash, PieceByPiece) {
+  std::vector<uint8_t> data(4096 + 13);
+  for (size_t i = 0; i < data.size(); ++i)
+    data[i] = static_cast<uint8_t>(i * 131 + 7);
+  for (size_t whole : {0, 32, 64, 2048, 4096})
+    for (size_t rest : {0, 1, 12, 13}) {
+      Xxh64 hash;
+      for (size_t at = 0; at < whole; at += 32)
+        hash.addStripes(data.data() + at, 32);
+      EXPECT_EQ(hash.finish(data.data() + whole, rest),
+                xxh64(data.data(), whole + rest))
+          << whole << " + " << rest;
+    }
+}
+
 } // namespace
