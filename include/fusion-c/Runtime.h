@@ -152,6 +152,10 @@ FUSION_EXPORT FusionStatus fusionSessionBindOutput(FusionSession *session,
                                                    const FusionTensor *tensor);
 
 FUSION_EXPORT FusionStatus fusionSessionRun(FusionSession *session);
+/* The same, on a card; `seconds` gets the time between the begin of the first
+   kernel and the end of the last one, as the card measures it. */
+FUSION_EXPORT FusionStatus fusionSessionRunTimed(FusionSession *session,
+                                                 double *seconds);
 /* Of the last run; valid until the next one. Each pointer may be NULL. `data`
    is in the processor's memory unless the output is bound to a card's. */
 FUSION_EXPORT FusionStatus fusionSessionGetOutput(

@@ -229,6 +229,16 @@ FusionStatus fusionSessionRun(FusionSession *session) {
   return report(session->session->run());
 }
 
+FusionStatus fusionSessionRunTimed(FusionSession *session, double *seconds) {
+  if (!session || !seconds)
+    return usage("fusionSessionRunTimed: null argument");
+  if (session->session->loaded().device() != Device::Cuda)
+    return usage("fusionSessionRunTimed: the model was opened for the host");
+  RunOptions options;
+  options.deviceSeconds = seconds;
+  return report(session->session->run(options));
+}
+
 FusionStatus fusionSessionGetOutput(const FusionSession *session, int32_t index,
                                     const void **data, uint64_t *bytes,
                                     int32_t *rank, const int64_t **dims) {

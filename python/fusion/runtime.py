@@ -119,6 +119,12 @@ class Session:
         if self.library.c.fusionSessionRun(self.handle):
             raise RuntimeFault(self.library.c.fusionLastError().decode())
 
+    def run_timed(self):
+        """Microseconds between the first kernel's begin and the last one's end, by the card's clock."""
+        seconds = ctypes.c_double()
+        self.library.call("fusionSessionRunTimed", self.handle, ctypes.byref(seconds))
+        return seconds.value * 1e6
+
     def output(self, name):
         """A copy of an output of the last run that was not bound."""
         index, data, size, rank = self.model.outputs.index(name), ctypes.c_void_p(), ctypes.c_uint64(), ctypes.c_int32()

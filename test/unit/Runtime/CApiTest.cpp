@@ -99,6 +99,10 @@ TEST(CApi, BoundTensors) {
   EXPECT_EQ(FUSION_INVALID_ARGUMENT, fusionSessionBindInput(session, 0, &in));
   EXPECT_EQ(FUSION_INVALID_ARGUMENT,
             fusionSessionBindInput(session, 0, nullptr));
+  double seconds = 0;
+  EXPECT_EQ(FUSION_INVALID_ARGUMENT, fusionSessionRunTimed(session, &seconds));
+  EXPECT_STREQ("fusionSessionRunTimed: the model was opened for the host",
+               fusionLastError());
   EXPECT_EQ(FUSION_INVALID_ARGUMENT,
             fusionModelOpen(m.path().c_str(), "cuda:x", 0, &model));
   fusionSessionDestroy(session);
@@ -117,8 +121,9 @@ TEST(CApi, SharedLibrary) {
   auto close = reinterpret_cast<decltype(&fusionModelClose)>(
       dlsym(library, "fusionModelClose"));
   ASSERT_TRUE(open && count && close);
-  for (const char *name : {"fusionSessionRun", "fusionSessionStep",
-                           "fusionSessionGetOutput", "fusionLastError"})
+  for (const char *name :
+       {"fusionSessionRun", "fusionSessionRunTimed", "fusionSessionStep",
+        "fusionSessionGetOutput", "fusionLastError"})
     EXPECT_NE(nullptr, dlsym(library, name)) << name;
   FusionModel *model = nullptr;
   ASSERT_EQ(FUSION_OK, open(m.path().c_str(), "host", 1, &model));
