@@ -44,7 +44,9 @@ RowLadder kernels::rowLadder(int64_t width, int64_t rows, unsigned vector,
   bool few = rows > 0 && rows <= 64;
   if (!few && vectors <= 32 * std::min(maxChunks, 4u))
     return {32, kBlock / 32, unsigned(llvm::divideCeil(vectors, 32u))};
-  unsigned wanted = few ? 1 : std::min(maxChunks, std::max(1u, 16 / vector));
+  // 32 bytes of each thread are under way, from one operand or from two.
+  bool one = few || (values > 1 && vectors <= 512);
+  unsigned wanted = one ? 1 : std::min(maxChunks, std::max(1u, 16 / vector));
   unsigned threads =
       unsigned(llvm::alignTo(llvm::divideCeil(vectors, wanted), 32u));
   // Whole warps that split the row evenly; a power of two balances best.

@@ -290,6 +290,17 @@ std::vector<artifact::TensorMap> SkinnyTiles::maps() const {
   return boxes.maps();
 }
 
+llvm::SmallVector<SkinnyTiles, 3> SkinnyTiles::forRows() const {
+  llvm::SmallVector<SkinnyTiles, 3> result;
+  // A known number of rows is one box, of any height.
+  for (unsigned most = boxRows; most < rows && most % 8 == 0; most *= 2) {
+    result.push_back(*this);
+    result.back().rows = most;
+  }
+  result.push_back(*this);
+  return result;
+}
+
 std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
                                                    std::string &reason) {
   auto refuse = [&](const char *why) {
@@ -302,9 +313,6 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
   auto rows = getRowBounds(kernel, product->m);
   if (!rows || rows->most > kWgmmaRows)
     return refuse("more rows than a tile's");
-  // Then tiles of the usual layout, whose blocks share lhs, are faster.
-  if (rows->least > 32)
-    return refuse("no launch has few rows");
   if (!product->flat || product->lhs.major != Major::K ||
       product->rhs[0].major != Major::K)
     return refuse("operands are not contiguous along K");
@@ -317,8 +325,12 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
   // number is known.
   tiles.boxRows = rows->least == rows->most ? unsigned(rows->most)
                                             : std::min(tiles.rows, 16u);
-  // Lhs is copied for each tile: with many rows, two tiles share it.
-  tiles.consumers = tiles.rows > 32 ? 2 : 1;
+  tiles.chunks = kernel.getYield().getNumOperands() > 1 ? 2 : 1;
+  // With many rows, tiles of the usual layout, whose blocks share lhs, are
+  // faster where a block has little to stream.
+  constexpr int64_t kManyUnits = 40;
+  if (rows->least > 32 && tiles.units() < kManyUnits * tiles.blocks())
+    return refuse("no launch has few rows");
   return tiles;
 }
 
@@ -346,9 +358,11 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
   if (auto tiles = getSkinnyTiles(kernel, reason)) {
     CardLaunch launch;
     launch.family = CardLaunch::Family::SkinnyTiles;
-    launch.residentBlocks = kChainBlocks;
+    launch.residentBlocks = 1;
     addStage(launch, kernel, tiles->threads(), int64_t(tiles->blocks()));
-    launch.stages[0].sharedBytes = tiles->sharedBytes();
+    for (const SkinnyTiles &t : tiles->forRows())
+      launch.stages[0].sharedBytes =
+          std::max(launch.stages[0].sharedBytes, t.sharedBytes());
     launch.stages[0].maps = tiles->maps();
     launch.workspaceBytes = SymExpr(tiles->workspaceBytes());
     launch.counterBytes = tiles->counterBytes();

@@ -7,7 +7,7 @@
 // the sum leaves before the threads meet, the norm after it.
 
 // CHECK: gpu.module @add_rms_norm_sm_90a [#nvvm.target<O = 3, chip = "sm_90a"
-// CHECK: llvm.func @add_rms_norm({{.*}}) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 256, 1, 1>}
+// CHECK: llvm.func @add_rms_norm({{.*}}) attributes {nvvm.kernel, nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 512, 1, 1>}
 // CHECK: llvm.load %{{.*}} invariant {alignment = 16 : i64} : !llvm.ptr<1> -> vector<8xbf16>
 // CHECK: llvm.store %{{.*}} {alignment = 16 : i64} : vector<8xbf16>, !llvm.ptr<1>
 // CHECK-COUNT-5: nvvm.shfl.sync  bfly
@@ -19,19 +19,17 @@
 // PTX-NOT: .local
 // PTX-NOT: call
 // PTX: .visible .entry add_rms_norm(
-// PTX: .reqntid 256, 1, 1
-// PTX-COUNT-6: ld.global.nc.v4.b32
-// PTX: st.global.v4.b32
+// PTX: .reqntid 512, 1, 1
+// PTX-COUNT-3: ld.global.nc.v4.b32
 // PTX: st.global.v4.b32
 // PTX: shfl.sync.bfly.b32
 // PTX: bar.sync 0
 // PTX: rsqrt.approx.f32
 // PTX: st.global.v4.b32
-// PTX: st.global.v4.b32
 // PTX-NOT: .local
 // PTX-NOT: call
 
-// LIST: add_rms_norm 256 0 0 d0
+// LIST: add_rms_norm 512 0 0 d0
 
 fusion.kernel @add_rms_norm config #fusion.config<"row_reduction", {}> sizes 1
     (%a: tensor<?x4096xbf16, #fusion.shape<[d0, 4096]>>, %b: tensor<?x4096xbf16, #fusion.shape<[d0, 4096]>>, %g: tensor<4096xbf16>) {

@@ -1,5 +1,6 @@
 // RUN: fusion-opt %s --fusion-assemble-hopper="directory=%t assemble=false" -o /dev/null
 // RUN: FileCheck %s --input-file=%t/gate.ptx
+// RUN: FileCheck %s --check-prefix=BUCKET --input-file=%t/bucket.ptx
 // RUN: FileCheck %s --check-prefix=LAUNCH --input-file=%t/launches.txt
 
 // Few rows: weights are the M of wgmma, rows of lhs its N. Two weights of a
@@ -18,8 +19,12 @@
 
 // A bucket of rows has boxes of 16, of which only those that hold rows are
 // copied.
-// LAUNCH: stage|bucket|288|1|{{[0-9]+}}|132|
+// LAUNCH: stage|bucket|160|1|{{[0-9]+}}|132|
 // LAUNCH-NEXT: map|0|16|0|128|4096;d0|8192|64;16
+// Few of them take few columns of the tensor cores.
+// BUCKET-DAG: wgmma.mma_async.sync.aligned.m64n16k16
+// BUCKET-DAG: wgmma.mma_async.sync.aligned.m64n32k16
+// BUCKET-DAG: wgmma.mma_async.sync.aligned.m64n64k16
 
 !x = tensor<9x4096xbf16>
 !w = tensor<14336x4096xbf16>

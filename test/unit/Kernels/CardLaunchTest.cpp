@@ -44,10 +44,13 @@ TEST(CardLaunch, LadderCoversEveryWidth) {
 }
 
 TEST(CardLaunch, KnownPoints) {
-  // 8192 x 4096 bf16: 256 threads, two 16-byte vectors each.
-  RowLadder l = rowLadder(4096, 8192, 8, 2);
+  // 8192 x 4096 bf16: two 16-byte vectors a thread, of one tensor or of two.
+  RowLadder l = rowLadder(4096, 8192, 8, 1);
   EXPECT_EQ(l.threadsPerRow, 256u);
   EXPECT_EQ(l.chunks, 2u);
+  l = rowLadder(4096, 8192, 8, 2);
+  EXPECT_EQ(l.threadsPerRow, 512u);
+  EXPECT_EQ(l.chunks, 1u);
   // One row of it: latency counts, one vector a thread.
   l = rowLadder(4096, 1, 8, 2);
   EXPECT_EQ(l.threadsPerRow, 512u);
