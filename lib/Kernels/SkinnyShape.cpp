@@ -325,6 +325,10 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
   // number is known.
   tiles.boxRows = rows->least == rows->most ? unsigned(rows->most)
                                             : std::min(tiles.rows, 16u);
+  // Where rows are many or vary, stages need all of a multiprocessor's memory;
+  // else there is room for a block of the next kernel beside this one's.
+  bool alone = tiles.rows > 32 || rows->least < rows->most;
+  tiles.mostBytes = alone ? 226 * 1024 : 112 * 1024;
   tiles.chunks = kernel.getYield().getNumOperands() > 1 ? 2 : 1;
   // With many rows, tiles of the usual layout, whose blocks share lhs, are
   // faster where a block has little to stream.
@@ -358,7 +362,7 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
   if (auto tiles = getSkinnyTiles(kernel, reason)) {
     CardLaunch launch;
     launch.family = CardLaunch::Family::SkinnyTiles;
-    launch.residentBlocks = 1;
+    launch.residentBlocks = tiles->mostBytes > 114 * 1024 ? 1 : kChainBlocks;
     addStage(launch, kernel, tiles->threads(), int64_t(tiles->blocks()));
     for (const SkinnyTiles &t : tiles->forRows())
       launch.stages[0].sharedBytes =

@@ -29,9 +29,6 @@ namespace {
 
 using Vals = KernelBuilder::Vals;
 
-/// Where the warp group that multiplies meets.
-constexpr int64_t kResultBarrier = 1;
-
 class TilesTemplate {
 public:
   TilesTemplate(KernelFunction &f, const SkinnyTiles &shape, Val rows)
@@ -78,6 +75,7 @@ private:
 
   Val rows;       ///< of lhs
   Val begin, end; ///< the block's units
+  Val consumer;   ///< number of the warp group
 };
 
 } // namespace
@@ -88,12 +86,17 @@ private:
 
 void TilesTemplate::loadWeights(Val unit, Place place) {
   Val tile = unit / depth, at = (unit - tile * depth) * int64_t(kTileDepth);
-  int64_t columns = shape.columns();
-  for (unsigned product = 0; product < mm.products.size(); ++product)
-    loadTile(k, f.maps[1 + product],
-             k.at(stageAt(place.stage), product * columns * kTileRowBytes),
-             pipe.fullBarrier(place), {at, tile * columns},
-             CachePolicy::EvictFirst);
+  int64_t columns = shape.columns(), products = mm.products.size();
+  for (unsigned group = 0; group < shape.consumers; ++group)
+    for (unsigned product = 0; product < products; ++product) {
+      int64_t row = (group * products + product) * columns;
+      loadTile(
+          k, f.maps[1 + product],
+          k.at(stageAt(place.stage), row * kTileRowBytes),
+          pipe.fullBarrier(place),
+          {at, tile * (columns * shape.consumers) + int64_t(group) * columns},
+          CachePolicy::EvictFirst);
+    }
 }
 
 /// Boxes that hold rows.
@@ -169,7 +172,9 @@ void TilesTemplate::produce() {
 Val TilesTemplate::multiply(Val first, Val end, Place &place) {
   Wgmma wgmma(k, shape.rows, element);
   Val memory = k.dynamicShared();
-  Val a0 = tileDescriptor(k, memory, Major::K);
+  Val a0 = tileDescriptor(
+      k, k.at(memory, consumer * (int64_t(kWgmmaRows) * kTileRowBytes)),
+      Major::K);
   Val b0 =
       tileDescriptor(k, k.at(memory, int64_t(shape.weightBytes())), Major::K);
   auto product = [&](Val sums, Val stage, Wgmma::Start start) {
@@ -206,7 +211,7 @@ Val TilesTemplate::multiply(Val first, Val end, Place &place) {
 /// Where a block's sums of its first tile (`which` is 0) or last one lie: a
 /// thread's next to its neighbours', four registers at a time.
 Val TilesTemplate::partial(Val block, Val which) {
-  Val slot = block * 2 + which;
+  Val slot = (block * 2 + which) * int64_t(shape.consumers) + consumer;
   return k.at(k.at(f.workspace, k.toI64(slot) * shape.partialBytes()),
               k.toI64(threadInGroup(k) << 4));
 }
@@ -269,9 +274,11 @@ Vals TilesTemplate::combine(Val tile, Val sums) {
   }
   Val firstBlock = ownerOf(start), lastBlock = ownerOf(start + (depth - 1));
   // The counting thread's release covers what the others wrote.
-  meet(k, k.i32(kResultBarrier), kWarpgroup);
-  Val counter = k.at(f.counters, k.toI64(tile << 2));
-  Val ticket = k.dynamicShared(shape.barrierOffset() + 384);
+  meet(k, consumer + 1, kWarpgroup);
+  Val counter = k.at(
+      f.counters, k.toI64((tile * int64_t(shape.consumers) + consumer) << 2));
+  Val ticket =
+      k.at(k.dynamicShared(shape.barrierOffset() + 384), consumer << 2);
   k.when(thread == 0, [&] {
     Val before = atomicAdd(k, counter, k.i32(1));
     Val last = before == lastBlock - firstBlock;
@@ -279,7 +286,7 @@ Vals TilesTemplate::combine(Val tile, Val sums) {
     // All parts have arrived: the counter is ready for the next launch.
     k.when(last, [&] { k.store(k.i32(0), counter, k.i32(0), {}); });
   });
-  meet(k, k.i32(kResultBarrier), kWarpgroup);
+  meet(k, consumer + 1, kWarpgroup);
   Val last = k.load(ticket, k.i32(0), k.builder().getI32Type(), {}) == 1;
   Vals all = k.choose(
       last, [&] { return Vals{addParts(tile, firstBlock, lastBlock)}; },
@@ -291,17 +298,18 @@ Vals TilesTemplate::combine(Val tile, Val sums) {
 void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
   constexpr int64_t kStride = SkinnyTiles::kSumStride;
   llvm::SmallVector<Val> registers = unpackStruct(k, sums);
-  Val staging = k.dynamicShared(shape.stagingOffset());
+  Val memory = k.dynamicShared(shape.stagingOffset());
+  Val staging = k.at(memory, consumer * int64_t(shape.stagingBytes()));
   Val row = (warpInGroup(k) << 4) + (k.lane() >> 2);
   Val column = (k.lane() & 3) << 1;
   // The results of the tile before have left.
-  meet(k, k.i32(kResultBarrier), kWarpgroup);
+  meet(k, consumer + 1, kWarpgroup);
   for (unsigned i = 0; i < registers.size(); ++i) {
     Val at = (column + (int64_t(i) / 4 * 8 + i % 2)) * kStride + row +
              int64_t(i / 2 % 2 * 8);
     k.store(registers[i], staging, at, {4, false});
   }
-  meet(k, k.i32(kResultBarrier), kWarpgroup);
+  meet(k, consumer + 1, kWarpgroup);
   Type pair = VectorType::get({2}, k.builder().getF32Type());
   llvm::SmallVector<Val> turned;
   for (unsigned i = 0; i < kWgmmaRows / 2; i += 2) {
@@ -312,19 +320,21 @@ void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
     turned.push_back(k.extract(both, 0));
     turned.push_back(k.extract(both, 1));
   }
-  meet(k, k.i32(kResultBarrier), kWarpgroup);
+  meet(k, consumer + 1, kWarpgroup);
   int64_t columns = shape.columns();
-  Val column0 = tile * columns;
+  Val column0 = (tile * int64_t(shape.consumers) + consumer) * columns;
   epilogue.store(turned, unsigned(columns),
-                 /*whole=*/mm.n % columns == 0, {}, k.i32(0), column0);
+                 /*whole=*/mm.n % (columns * shape.consumers) == 0, {},
+                 k.i32(0), column0);
 }
 
 void TilesTemplate::consume() {
   if (programmatic)
     k.waitForPrevious();
   TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
-  Val staging = k.dynamicShared(shape.stagingOffset());
-  TileEpilogue epilogue(f, space, staging, k.i32(kResultBarrier));
+  Val staging = k.at(k.dynamicShared(shape.stagingOffset()),
+                     consumer * int64_t(shape.stagingBytes()));
+  TileEpilogue epilogue(f, space, staging, consumer + 1);
   Val firstTile = begin / depth, endTile = (end - 1) / depth + 1;
   k.loop(firstTile, endTile, k.i32(1), pipe.start().values(),
          [&](Val tile, ArrayRef<Val> carried) {
@@ -355,7 +365,7 @@ void TilesTemplate::consume() {
 
 void TilesTemplate::start() {
   k.when(k.thread() == 0, [&] {
-    pipe.init(1, 1);
+    pipe.init(1, shape.consumers);
     fenceBarrierInit(k);
   });
   if (programmatic)
@@ -367,8 +377,9 @@ void TilesTemplate::start() {
 
 void TilesTemplate::build() {
   start();
+  consumer = warpgroup(k);
   k.whenElse(
-      warpgroup(k) == 1,
+      consumer == int64_t(shape.consumers),
       [&] {
         IndexBuilder::Scope scope(ix);
         k.when(elect(k), [&] {

@@ -107,8 +107,6 @@ constexpr int32_t kCaptureThreadLocal = 1;      ///< CUstreamCaptureMode
   X(memFree, "cuMemFree_v2", (Address))                                        \
   X(memHostAlloc, "cuMemHostAlloc", (void **, size_t, uint32_t))               \
   X(memFreeHost, "cuMemFreeHost", (void *))                                    \
-  X(memHostRegister, "cuMemHostRegister_v2", (void *, size_t, uint32_t))       \
-  X(memHostUnregister, "cuMemHostUnregister", (void *))                        \
   X(copyToDevice, "cuMemcpyHtoDAsync_v2",                                      \
     (Address, const void *, size_t, Stream))                                   \
   X(copyToHost, "cuMemcpyDtoHAsync_v2", (void *, Address, size_t, Stream))     \

@@ -17,7 +17,6 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 
@@ -57,7 +56,7 @@ public:
 private:
   /// A thread's stream and its pieces of pinned memory.
   struct Lane {
-    explicit Lane(const CudaDevice &device) : device(device) {}
+    explicit Lane(const CudaDevice &device) : device(device), staging(device) {}
     ~Lane() {
       const Driver &driver = device.driver();
       for (Event event : copied)
@@ -65,10 +64,6 @@ private:
           (void)driver.eventDestroy(event);
       if (stream)
         (void)driver.streamDestroy(stream);
-      if (pinned)
-        (void)driver.memHostUnregister(staging);
-      if (staging)
-        munmap(staging, kPieces * kPieceBytes);
     }
     Status make() {
       const Driver &driver = device.driver();
@@ -78,24 +73,11 @@ private:
           code = driver.eventCreate(&event, kEventDisableTiming);
       if (Status s = driver.check(code, "making a stream"); !s)
         return s;
-      return pin();
-    }
-    /// Memory of the driver's takes seven times as long as pinning one's own.
-    Status pin() {
-      constexpr uint64_t kBytes = kPieces * kPieceBytes;
-      void *p = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-      if (p == MAP_FAILED)
-        return Status(StatusCode::Failed, "no memory to read the weights into");
-      staging = static_cast<uint8_t *>(p);
-      Code code = device.driver().memHostRegister(staging, kBytes, 0);
-      pinned = code == Code::Success;
-      return device.driver().check(code, "pinning memory for the weights");
+      return staging.reserve(kPieces * kPieceBytes, "staging");
     }
     const CudaDevice &device;
     Stream stream = nullptr;
-    uint8_t *staging = nullptr;
-    bool pinned = false;
+    PinnedBuffer staging;
     Event copied[kPieces] = {};
     unsigned turn = 0;
     bool full = false; ///< every piece has been used
@@ -146,7 +128,7 @@ private:
     const Driver &driver = device.driver();
     unsigned turn = lane.turn;
     lane.turn = (turn + 1) % kPieces;
-    piece = lane.staging + turn * kPieceBytes;
+    piece = lane.staging.data() + turn * kPieceBytes;
     Code code = Code::Success;
     if (lane.full)
       code = driver.eventSynchronize(lane.copied[turn]);

@@ -184,14 +184,6 @@ FAKE(cuMemFreeHost)(void *p) {
   free(p);
   return 0;
 }
-FAKE(cuMemHostRegister_v2)(void *p, size_t, uint32_t) {
-  LOCKED
-  return state.pinned.insert(p).second ? 0 : kInvalidValue;
-}
-FAKE(cuMemHostUnregister)(void *p) {
-  LOCKED
-  return state.pinned.erase(p) ? 0 : kInvalidValue;
-}
 FAKE(cuMemcpyHtoDAsync_v2)(uint64_t to, const void *from, size_t bytes,
                            FakeStream *) {
   LOCKED
