@@ -301,8 +301,8 @@ CardPrediction Predictor::prefillAttention() const {
                        : keys;
     blocks += double(llvm::divideCeil(seen, int64_t(a->blockKeys)));
   }
-  double tiles = double(value(a->group.batch)) *
-                 double(a->group.heads / int64_t(a->tileHeads()));
+  double tiles =
+      double(value(a->group.batch)) * double(a->group.heads) / a->tileHeads();
   double block = kAttentionBlock * a->blockKeys / 128 * double(a->group.depth) /
                  128 * (a->general ? 1.3 : 1);
   double waves = std::max(1.0, tiles * double(rowTiles) / kPrefillBlocks);
