@@ -1,7 +1,8 @@
 //===- AttentionPrefill.cpp - Template: flash attention with wgmma --------===//
 //
 // A producer warp copies blocks of keys and values into two rings of two
-// stages; two consumer warp groups each hold 64 query rows of one head:
+// stages; the other warps of its group, the helpers, fetch the queries of the
+// next tile; two consumer warp groups each hold 64 query rows of one head:
 //
 //   for tiles of the block, longest first, forth and back over the grid
 //     S = Q K^T of the last block that the tile sees, masked; P = softmax
@@ -32,7 +33,8 @@ using namespace fusion::hopper;
 //===----------------------------------------------------------------------===//
 
 // Sizes come from memory and quotients from the ordinary units: what steers the
-// loops is made uniform.
+// loops is made uniform. Each role has its own, so that none holds registers of
+// the others.
 void PrefillTemplate::setUp() {
   rows = uniform(k, size(a.rows));
   keys = uniform(k, size(a.keys));
@@ -41,6 +43,7 @@ void PrefillTemplate::setUp() {
   tiles = rowTiles * headTiles;
   block = k.block();
   blocks = k.blocks();
+  shared = sharedSixteenths(k);
 }
 
 /// Rounds go forth and back over the grid: who had the longest tile of one has
@@ -75,10 +78,16 @@ PrefillTemplate::Tile PrefillTemplate::decode(Val number) {
   return tile;
 }
 
-PrefillTemplate::Half PrefillTemplate::halfOf(const Tile &tile) {
+PrefillTemplate::Half PrefillTemplate::halfOf(const Tile &tile, Val which) {
   Half half;
-  half.head = p.pairs ? tile.head + consumer : tile.head;
-  half.row = p.pairs ? tile.row : tile.row + (consumer << 6);
+  half.head = p.pairs ? tile.head + which : tile.head;
+  half.row = p.pairs ? tile.row : tile.row + (which << 6);
+  return half;
+}
+
+/// The consumer's own.
+PrefillTemplate::Half PrefillTemplate::halfOf(const Tile &tile) {
+  Half half = halfOf(tile, consumer);
   half.myRow = half.row + (warpInGroup(k) << 4) + (k.lane() >> 2);
   if (p.general)
     return half;
@@ -99,6 +108,10 @@ void PrefillTemplate::copyBlock(bool isKey, const Tile &tile, Val block,
                                 Val count) {
   Barrier full = isKey ? keyFull(count) : valueFull(count);
   (isKey ? keyEmpty(count) : valueEmpty(count)).wait(parity(count) ^ 1);
+  // Values behind the last key are cleared before consumers see the block.
+  if (!isKey)
+    full = Barrier(k, k.select(validKeys(block) < int64_t(p.blockKeys),
+                               uncleared(count).address(), full.address()));
   full.arriveExpect(p.blockBytes());
   Val to = k.at(k.dynamicShared(isKey ? p.key : p.value),
                 slot(count) * int64_t(p.blockBytes()));
@@ -143,40 +156,52 @@ void PrefillTemplate::produce() {
 // Consumers: operands
 //===----------------------------------------------------------------------===//
 
-/// The half's queries, through the group's prologue, swizzled into shared
-/// memory. Rows past the end repeat the last one. A thread takes two pieces of
-/// a row, half a row apart: a rotation reads the same elements for both.
+/// A piece of 8 elements of a query row, through the group's prologue, and
+/// where it goes in the swizzled half at `base`. Rows past the end repeat the
+/// last.
+void PrefillTemplate::takePiece(const Tile &tile, const Half &half, Val base,
+                                Val row, Val chunk, Pieces &pieces) {
+  Val global = k.min(half.row + row, rows - 1);
+  Indices at{index(tile.batch), index(half.head), index(global),
+             ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
+  group.setWidth(8);
+  Val x = k.round(k.wrap(group.emitVector(op.getQuery(), at)), element);
+  group.setWidth(1);
+  Val to = ((chunk >> 3) << 13) + (row << 7) + (((chunk & 7) ^ (row & 7)) << 4);
+  pieces.push_back({x, k.at(base, to)});
+}
+
+/// Two of them, half a row apart: a rotation reads the same elements for both.
+void PrefillTemplate::takePieces(const Tile &tile, const Half &half, Val base,
+                                 Val number, Pieces &pieces) {
+  unsigned perRow = depth / 16;
+  Val row = divide(number, perRow), piece = remainder(number, perRow);
+  for (unsigned which : {0, 1})
+    takePiece(tile, half, base, row, piece + int64_t(which * perRow), pieces);
+}
+
+void PrefillTemplate::storePieces(const Pieces &pieces) {
+  for (auto [x, to] : pieces)
+    k.store(x, to, k.i64(0), {16, false});
+}
+
+/// The queries of a consumer's half of a tile.
 void PrefillTemplate::loadQueries(const Tile &tile, const Half &half,
                                   Val buffer) {
-  Val base = queryBase(buffer), thread = opaque(k, threadInGroup(k));
-  unsigned pieces = depth / 16, total = 64 * pieces;
-  // Wide heads leave few registers beside their sums.
-  const unsigned batch = depth <= 128 ? 2 : 1;
+  Val base = queryBase(buffer, consumer), thread = opaque(k, threadInGroup(k));
+  unsigned total = 64 * (depth / 16), batch = 4 * kWarpgroup;
   auto load = [&] {
-    for (unsigned start = 0; start < total; start += batch * kWarpgroup) {
+    for (unsigned start = 0; start < total; start += batch) {
       // All loads of a batch are under way before the first is stored.
-      llvm::SmallVector<std::pair<Val, Val>> loaded;
-      for (unsigned i = start; i < std::min(total, start + batch * kWarpgroup);
+      Pieces pieces;
+      for (unsigned i = start; i < std::min(total, start + batch);
            i += kWarpgroup) {
         Val number = thread + int64_t(i);
         if (total % kWarpgroup)
           number = k.min(number, k.i32(total - 1));
-        Val row = divide(number, pieces), piece = remainder(number, pieces);
-        Val global = k.min(half.row + row, rows - 1);
-        for (unsigned which : {0, 1}) {
-          Val chunk = piece + int64_t(which * pieces);
-          Indices at{index(tile.batch), index(half.head), index(global),
-                     ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
-          group.setWidth(8);
-          Val x = k.round(k.wrap(group.emitVector(op.getQuery(), at)), element);
-          group.setWidth(1);
-          Val to = ((chunk >> 3) << 13) + (row << 7) +
-                   (((chunk & 7) ^ (row & 7)) << 4);
-          loaded.push_back({x, to});
-        }
+        takePieces(tile, half, base, number, pieces);
       }
-      for (auto [x, to] : loaded)
-        k.store(x, k.at(base, to), k.i64(0), {16, false});
+      storePieces(pieces);
     }
   };
   f.whenAligned(load, load);
@@ -184,19 +209,123 @@ void PrefillTemplate::loadQueries(const Tile &tile, const Half &half,
   meet(k, consumer + 4, kWarpgroup);
 }
 
+/// The queries of a later tile, by the producer's other warps, while consumers
+/// are at the one before.
+void PrefillTemplate::fetchQueries(Val round) {
+  unsigned total = 64 * (depth / 16);
+  Val buffer = bufferOf(round);
+  Tile tile = decode(tileOfRound(round));
+  queryEmpty(round).wait(((round >> 1) & 1) ^ 1);
+  auto take = [&](Val which, Val number) {
+    Pieces pieces;
+    takePieces(tile, halfOf(tile, which), queryBase(buffer, which), number,
+               pieces);
+    storePieces(pieces);
+  };
+  auto load = [&] {
+    // The same rows of two heads share what rotates them.
+    unsigned count = p.pairs ? total : 2 * total;
+    k.loop(threadInGroup(k) - 32, k.i32(count), k.i32(kHelpers),
+           [&](Val number) {
+             IndexBuilder::Scope scope(ix);
+             if (!p.pairs)
+               return take(divide(number, total), remainder(number, total));
+             take(k.i32(0), number);
+             take(k.i32(1), number);
+           });
+  };
+  // Element by element there is no register for more.
+  auto loadSlowly = [&] {
+    k.loop(threadInGroup(k) - 32, k.i32(4 * total), k.i32(kHelpers),
+           [&](Val number) {
+             IndexBuilder::Scope scope(ix);
+             Val which = divide(number, 2 * total);
+             Val rest = remainder(number, 2 * total);
+             Pieces pieces;
+             takePiece(tile, halfOf(tile, which), queryBase(buffer, which),
+                       rest & 63, rest >> 6, pieces);
+             storePieces(pieces);
+           });
+  };
+  f.whenAligned(load, loadSlowly);
+  fenceForAsync(k);
+  queryFull(round).arrive();
+}
+
+/// Values behind the last key may be anything, and NaN times zero is NaN.
+void PrefillTemplate::clearBehind(Val valid, Val count, Val parity) {
+  uncleared(count).wait(parity);
+  Val base =
+      k.at(k.dynamicShared(p.value), slot(count) * int64_t(p.blockBytes()));
+  Type four = VectorType::get({4}, k.builder().getI32Type());
+  int64_t perRow = 8 * p.columnBoxes, total = p.blockKeys * perRow;
+  Val from = max(valid, k.i32(0)) * perRow;
+  k.loop(from + (threadInGroup(k) - 32), k.i32(total), k.i32(kHelpers),
+         [&](Val i) {
+           IndexBuilder::Scope scope(ix);
+           Val row = divide(i, perRow), piece = remainder(i, perRow);
+           // [64 rows][box][row][piece]
+           Val at = ((row >> 6) * int64_t(p.columnBoxes) + (piece >> 3)) << 13;
+           Val to = k.at(base, at + ((row & 63) << 7) + ((piece & 7) << 4));
+           k.store(k.constant(four, 0), to, k.i64(0), {16, false});
+         });
+  fenceForAsync(k);
+  meet(k, k.i32(kConsumers + 4), kHelpers);
+  k.when(threadInGroup(k) == 32, [&] { valueFull(count).arrive(); });
+}
+
+/// The producer's other warps.
+void PrefillTemplate::help() {
+  // Round, blocks so far, parities of the two barriers of values to clear.
+  whileLoop(
+      k, {k.i32(0), k.i32(0), k.i32(0)},
+      [&](llvm::ArrayRef<Val> v) {
+        IndexBuilder::Scope scope(ix);
+        return tileOfRound(v[0]) < tiles;
+      },
+      [&](llvm::ArrayRef<Val> v) {
+        IndexBuilder::Scope scope(ix);
+        Tile tile = decode(tileOfRound(v[0]));
+        Val valid = validKeys(tile.lastBlock());
+        Val isFirst = slot(v[1]) == 0;
+        Vals parities = k.choose(
+            valid < int64_t(p.blockKeys),
+            [&] {
+              IndexBuilder::Scope scope(ix);
+              clearBehind(valid, v[1], k.select(isFirst, v[2] & 1, v[2] >> 1));
+              return Vals{v[2] ^ k.select(isFirst, k.i32(1), k.i32(2))};
+            },
+            [&] { return Vals{v[2]}; });
+        if (alternates())
+          k.when(tileOfRound(v[0] + 1) < tiles, [&] {
+            IndexBuilder::Scope scope(ix);
+            fetchQueries(v[0] + 1);
+          });
+        return Vals{v[0] + 1, v[1] + tile.blocks, parities[0]};
+      });
+}
+
 /// S = Q K^T of one block, committed.
 Val PrefillTemplate::keyProduct(Val buffer, Val count) {
-  Val query = tileDescriptor(k, queryBase(buffer), Major::K);
-  Val key = tileDescriptor(
-      k, k.at(k.dynamicShared(p.key), slot(count) * int64_t(p.blockBytes())),
-      Major::K);
+  Val query = descriptorWord(k,
+                             shared + int64_t(p.query / 16) +
+                                 buffer * int64_t(p.halfBytes() / 8) +
+                                 consumer * int64_t(p.halfBytes() / 16),
+                             Major::K);
+  Val key = descriptorWord(k,
+                           shared + int64_t(p.key / 16) +
+                               slot(count) * int64_t(p.blockBytes() / 16),
+                           Major::K);
   Val s = scoreProduct.undefined();
   for (unsigned i = 0; i < depth / 16; ++i) {
     int64_t step = (i & 3) * kernels::descriptorDepthStep(Major::K);
+    int64_t box = i >> 2;
     s = scoreProduct.multiply(
-        s, query + ((i >> 2) * (64 * 128 >> 4) + step),
-        key + ((i >> 2) * (int64_t(p.blockKeys) * 128 >> 4) + step), Major::K,
-        Major::K, i ? Wgmma::Start::Accumulate : Wgmma::Start::Fresh);
+        s, wholeDescriptor(k, query + (box * (64 * 128 >> 4) + step), Major::K),
+        wholeDescriptor(k,
+                        key + (box * (int64_t(p.blockKeys) * 128 >> 4) + step),
+                        Major::K),
+        Major::K, Major::K, i ? Wgmma::Start::Accumulate : Wgmma::Start::Fresh);
   }
   wgmmaCommit(k);
   return s;
@@ -205,13 +334,15 @@ Val PrefillTemplate::keyProduct(Val buffer, Val count) {
 /// O += P V of one block, committed.
 Val PrefillTemplate::valueProduct(Val out, llvm::ArrayRef<Val> weights,
                                   Val count) {
-  Val value = tileDescriptor(
-      k, k.at(k.dynamicShared(p.value), slot(count) * int64_t(p.blockBytes())),
-      Major::MN);
+  Val value = descriptorWord(k,
+                             shared + int64_t(p.value / 16) +
+                                 slot(count) * int64_t(p.blockBytes() / 16),
+                             Major::MN);
   for (unsigned i = 0; i < p.blockKeys / 16; ++i) {
     int64_t at = (i >> 2) * (int64_t(p.columnBoxes) * 64 * 128 >> 4) +
                  (i & 3) * kernels::descriptorDepthStep(Major::MN);
-    out = sumProduct.multiply(out, weights.slice(4 * i, 4), value + at,
+    out = sumProduct.multiply(out, weights.slice(4 * i, 4),
+                              wholeDescriptor(k, value + at, Major::MN),
                               Major::MN);
   }
   wgmmaCommit(k);
@@ -242,32 +373,6 @@ PrefillTemplate::Sums PrefillTemplate::unflat(llvm::ArrayRef<Val> v) const {
 // Consumers: blocks
 //===----------------------------------------------------------------------===//
 
-/// Values behind the last key may be anything, and NaN times zero is NaN: each
-/// warp group clears them for itself, in the first block of the tile.
-void PrefillTemplate::clearBehind(const Tile &tile, Val count) {
-  Val valid = keys - tile.lastBlock() * int64_t(p.blockKeys);
-  k.when(valid < int64_t(p.blockKeys), [&] {
-    IndexBuilder::Scope scope(ix);
-    valueFull(count).wait(parity(count));
-    Val base =
-        k.at(k.dynamicShared(p.value), slot(count) * int64_t(p.blockBytes()));
-    Type four = VectorType::get({4}, k.builder().getI32Type());
-    int64_t perRow = 8 * p.columnBoxes;
-    Val from = max(valid, k.i32(0)) * perRow;
-    k.loop(from + threadInGroup(k), k.i32(p.blockKeys * perRow),
-           k.i32(kWarpgroup), [&](Val i) {
-             Val row = divide(i, perRow), piece = remainder(i, perRow);
-             // [64 rows][box][row][piece]
-             Val at = ((row >> 6) * int64_t(p.columnBoxes) + (piece >> 3))
-                      << 13;
-             Val to = k.at(base, at + ((row & 63) << 7) + ((piece & 7) << 4));
-             k.store(k.constant(four, 0), to, k.i64(0), {16, false});
-           });
-    fenceForAsync(k);
-    meet(k, consumer + 4, kWarpgroup);
-  });
-}
-
 /// From the scores of the tile's last block of keys, which have arrived.
 PrefillTemplate::Sums PrefillTemplate::firstBlock(Val product, const Tile &tile,
                                                   const Half &half, Val count) {
@@ -279,7 +384,6 @@ PrefillTemplate::Sums PrefillTemplate::firstBlock(Val product, const Tile &tile,
   sums.weights = packWeights(s);
   sums.out = sumProduct.zero();
   sums.count = count + 1;
-  clearBehind(tile, count);
   return sums;
 }
 
@@ -373,10 +477,27 @@ PrefillTemplate::Sums PrefillTemplate::runBlocks(Sums sums, const Tile &tile,
 // Consumers: tiles
 //===----------------------------------------------------------------------===//
 
-/// The half's results: divided, through shared memory for whole rows, and out
-/// by the group's epilogue.
+/// Four registers of each thread of a quad, transposed: the thread's number
+/// takes the place of the register's.
+static Vals transposeQuad(KernelBuilder &k, Vals v) {
+  for (unsigned bit : {1, 2}) {
+    Val odd = (k.lane() & int64_t(bit)) == int64_t(bit);
+    for (unsigned i = 0; i < 4; ++i) {
+      if (i & bit)
+        continue;
+      Val &low = v[i], &high = v[i | bit];
+      Val other = shuffleXor(k, k.select(odd, low, high), bit);
+      low = k.select(odd, other, low);
+      high = k.select(odd, high, other);
+    }
+  }
+  return v;
+}
+
+/// The half's results, divided, out by the group's epilogue. The threads of a
+/// quad hold pairs of a row: they trade them for pieces of 8 elements.
 void PrefillTemplate::storeOut(Val out, Sums &sums, const Tile &tile,
-                               const Half &half, Val buffer) {
+                               const Half &half) {
   Vals inverse;
   Val blindRow = scores.blindValue();
   Val blind[2];
@@ -394,52 +515,50 @@ void PrefillTemplate::storeOut(Val out, Sums &sums, const Tile &tile,
     if (canBeBlind)
       v = k.select(blind[rowOf(i)], blindRow, v);
   }
-  Val base = queryBase(buffer), thread = opaque(k, threadInGroup(k));
-  // kernels::fragmentAddress, from a thread's number of its own.
-  Val lane = thread & 31;
-  Val fragment = k.at(base, (((thread >> 5) << 4) + (lane & 15)) << 7);
-  for (unsigned i = 0; i < depth / 16; ++i) {
-    Vals pairs;
-    for (unsigned j = 0; j < 8; j += 2)
-      pairs.push_back(pack2(k, element, o[8 * i + j], o[8 * i + j + 1]));
-    Val piece = ((lane >> 4) + int64_t(2 * (i % 4))) ^ (lane & 7);
-    storeFragment(k, k.at(fragment, (piece << 4) + (int64_t(i) / 4 * 8192)),
-                  pairs);
-  }
-  meet(k, consumer + 4, kWarpgroup);
-  unsigned chunks = depth / 8;
+  unsigned blocks = depth / 8;
+  Vals pieces[2];
+  for (unsigned block = 0; block < blocks; block += 4)
+    for (unsigned r : {0, 1}) {
+      Vals pairs;
+      for (unsigned i = block; i < block + 4; ++i)
+        pairs.push_back(i < blocks ? pack2(k, element, o[4 * i + 2 * r],
+                                           o[4 * i + 2 * r + 1])
+                                   : k.i32(0));
+      pieces[r].push_back(k.bitcast(k.vector(transposeQuad(k, pairs)),
+                                    VectorType::get({8}, element)));
+    }
   auto store = [&] {
-    k.loop(thread, k.i32(64 * chunks), k.i32(kWarpgroup), [&](Val i) {
-      IndexBuilder::Scope scope(ix);
-      Val row = divide(i, chunks), chunk = remainder(i, chunks);
-      Val global = half.row + row;
-      k.when(global < rows, [&] {
-        IndexBuilder::Scope scope(ix);
-        Val from = ((chunk >> 3) << 13) + (row << 7) +
-                   (((chunk & 7) ^ (row & 7)) << 4);
-        Type eight = VectorType::get({8}, element);
-        Val x =
-            k.extend(k.load(k.at(base, from), k.i64(0), eight, {16, false}));
-        Indices at{index(tile.batch), index(half.head), index(global),
-                   ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
-        scores.store(x, at, 8);
-      });
-    });
+    for (unsigned r : {0, 1})
+      storeRow(pieces[r], tile, half, half.myRow + int64_t(8) * r);
   };
   f.whenAligned(store, store);
-  // The buffer takes queries again.
-  meet(k, consumer + 4, kWarpgroup);
+}
+
+void PrefillTemplate::storeRow(llvm::ArrayRef<Val> pieces, const Tile &tile,
+                               const Half &half, Val row) {
+  Val mine = k.lane() & 3;
+  k.when(row < rows, [&] {
+    for (auto [i, piece] : llvm::enumerate(pieces)) {
+      auto store = [&, x = piece, block = int64_t(4 * i)] {
+        IndexBuilder::Scope scope(ix);
+        Indices at{index(tile.batch), index(half.head), index(row),
+                   ix.index(Value(k.toIndex((mine + block) << 3)), 1, 8)};
+        scores.store(k.extend(x), at, 8);
+      };
+      // The last four blocks may be two.
+      if (depth / 8 >= 4 * (i + 1))
+        store();
+      else
+        k.when(mine < int64_t(depth / 8 - 4 * i), store);
+    }
+  });
 }
 
 void PrefillTemplate::consume(Val number) {
   consumer = number;
   Val zero = k.i32(0);
-  auto bufferOf = [&](Val round) {
-    return p.queryBuffers == 2 ? round & 1 : zero;
-  };
+  // Scores of a tile's first block, under way.
   auto start = [&](Val round, Val count) {
-    Tile tile = decode(tileOfRound(round));
-    loadQueries(tile, halfOf(tile), bufferOf(round));
     keyFull(count).wait(parity(count));
     wgmmaFence(k);
     return keyProduct(bufferOf(round), count);
@@ -453,6 +572,8 @@ void PrefillTemplate::consume(Val number) {
       k, tileOfRound(zero) < tiles,
       [&] {
         IndexBuilder::Scope scope(ix);
+        Tile tile = decode(tileOfRound(zero));
+        loadQueries(tile, halfOf(tile), zero);
         return Vals{arrive(start(zero, zero), zero)};
       },
       [&] { return Vals{scoreProduct.zero()}; });
@@ -471,6 +592,9 @@ void PrefillTemplate::consume(Val number) {
         Half half = halfOf(tile);
         Sums sums = firstBlock(v[0], tile, half, v[2]);
         sums = runBlocks(sums, tile, half, buffer);
+        // The last products of queries are done.
+        if (alternates())
+          queryEmpty(round).arrive();
         // The last values, under way.
         Val last = sums.count - 1;
         valueFull(last).wait(parity(last));
@@ -482,21 +606,24 @@ void PrefillTemplate::consume(Val number) {
         Val isMore = tileOfRound(next) < tiles;
         auto more = [&] {
           IndexBuilder::Scope scope(ix);
-          if (p.queryBuffers == 1) {
+          if (!alternates()) {
             Val done = wgmmaWait(k, 0, {out})[0];
             release(valueEmpty(last));
-            storeOut(done, sums, tile, half, buffer);
+            storeOut(done, sums, tile, half);
+            Tile following = decode(tileOfRound(next));
+            loadQueries(following, halfOf(following), zero);
             return Vals{arrive(start(next, sums.count), sums.count)};
           }
+          queryFull(next).wait(parityOfFill(next));
           Val product = start(next, sums.count);
           Val done = wgmmaWait(k, 1, {out})[0];
           release(valueEmpty(last));
-          storeOut(done, sums, tile, half, buffer);
+          storeOut(done, sums, tile, half);
           return Vals{arrive(product, sums.count)};
         };
         auto end = [&] {
           IndexBuilder::Scope scope(ix);
-          storeOut(wgmmaWait(k, 0, {out})[0], sums, tile, half, buffer);
+          storeOut(wgmmaWait(k, 0, {out})[0], sums, tile, half);
           // Defined, or the scores would stay alive around the loop.
           return Vals{scoreProduct.zero()};
         };
@@ -515,21 +642,39 @@ void PrefillTemplate::build() {
     for (unsigned which = 0; which < 4; ++which)
       for (unsigned stage = 0; stage < p.stages; ++stage)
         barriers(which).at(k, stage).init(which % 2 ? 4 * kConsumers : 1);
+    for (unsigned buffer : {0, 1}) {
+      barriers(4).at(k, buffer).init(kHelpers);
+      barriers(5).at(k, buffer).init(kConsumers * kWarpgroup);
+      barriers(6).at(k, buffer).init(1);
+    }
     fenceBarrierInit(k);
   });
-  setUp();
   k.barrier();
   if (programmatic)
     k.waitForPrevious();
-  RoleRegisters registers{24, 240};
-  splitRoles(
+  // In all no more than 384 threads start with, 168 each: else the consumers
+  // wait for registers for ever.
+  RoleRegisters registers =
+      alternates() ? RoleRegisters{56, 224} : RoleRegisters{24, 240};
+  splitWarpgroups(
       k, registers,
       [&] {
         IndexBuilder::Scope scope(ix);
-        produce();
+        setUp();
+        k.whenElse(
+            uniform(k, warpInGroup(k)) == 0,
+            [&] {
+              IndexBuilder::Scope scope(ix);
+              k.when(elect(k), [&] { produce(); });
+            },
+            [&] {
+              IndexBuilder::Scope scope(ix);
+              help();
+            });
       },
       [&](Val number) {
         IndexBuilder::Scope scope(ix);
+        setUp();
         consume(number);
       });
 }

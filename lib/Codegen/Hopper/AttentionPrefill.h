@@ -22,6 +22,8 @@
 namespace fusion::hopper {
 
 inline constexpr unsigned kConsumers = 2;
+/// Threads of the producer's group beside its warp.
+inline constexpr unsigned kHelpers = 96;
 
 class PrefillTemplate {
 public:
@@ -56,10 +58,20 @@ private:
   Val tileOfRound(Val round);
   Tile decode(Val tile);
   Half halfOf(const Tile &tile);
+  Half halfOf(const Tile &tile, Val which); ///< head and row alone
   void produce();
   void copyBlock(bool keys, const Tile &tile, Val block, Val count);
   void consume(Val consumer);
+  using Pieces = llvm::SmallVector<std::pair<Val, Val>>;
+  void takePiece(const Tile &tile, const Half &half, Val base, Val row,
+                 Val chunk, Pieces &pieces);
+  void takePieces(const Tile &tile, const Half &half, Val base, Val number,
+                  Pieces &pieces);
+  void storePieces(const Pieces &pieces);
   void loadQueries(const Tile &tile, const Half &half, Val buffer);
+  void fetchQueries(Val round);
+  void clearBehind(Val valid, Val count, Val parity);
+  void help();
   Val keyProduct(Val buffer, Val count);
   Val valueProduct(Val out, llvm::ArrayRef<Val> weights, Val count);
   void limit(llvm::MutableArrayRef<Val> s, const Tile &tile, const Half &half,
@@ -75,13 +87,13 @@ private:
   Vals again(const Sums &sums, Val buffer);
   llvm::SmallVector<Val> scoresAgain(Val buffer, Val count);
   Vals packWeights(llvm::ArrayRef<Val> s);
-  void clearBehind(const Tile &tile, Val count);
   Sums firstBlock(Val product, const Tile &tile, const Half &half, Val count);
   Sums step(Sums sums, const Tile &tile, const Half &half, Val block,
             Val buffer, bool masked);
   Sums runBlocks(Sums sums, const Tile &tile, const Half &half, Val buffer);
-  void storeOut(Val out, Sums &sums, const Tile &tile, const Half &half,
-                Val buffer);
+  void storeOut(Val out, Sums &sums, const Tile &tile, const Half &half);
+  void storeRow(llvm::ArrayRef<Val> pieces, const Tile &tile, const Half &half,
+                Val row);
 
   Vals flat(const Sums &s) const;
   Sums unflat(llvm::ArrayRef<Val> v) const;
@@ -97,11 +109,21 @@ private:
   void release(Barrier barrier) {
     k.when(k.lane() == 0, [&] { barrier.arrive(); });
   }
-  Val queryBase(Val buffer) {
-    Val half = buffer * (int64_t(2) * p.halfBytes()) +
-               consumer * int64_t(p.halfBytes());
+  Val queryBase(Val buffer, Val which) {
+    Val half =
+        buffer * (int64_t(2) * p.halfBytes()) + which * int64_t(p.halfBytes());
     return k.at(k.dynamicShared(p.query), half);
   }
+  /// Two buffers of queries in turn, which the producer's group fills from the
+  /// second tile on; else consumers fill the one between tiles.
+  bool alternates() const { return p.queryBuffers == 2; }
+  Val bufferOf(Val round) { return alternates() ? round & 1 : k.i32(0); }
+  Val parityOfFill(Val round) { return ((round - 1) >> 1) & 1; }
+  /// Keys from the start of a block on.
+  Val validKeys(Val block) { return keys - block * int64_t(p.blockKeys); }
+  Barrier uncleared(Val count) { return barriers(6).at(k, slot(count)); }
+  Barrier queryFull(Val round) { return barriers(4).at(k, bufferOf(round)); }
+  Barrier queryEmpty(Val round) { return barriers(5).at(k, bufferOf(round)); }
   Val divide(Val x, Val y) {
     return k.wrap(mlir::arith::DivUIOp::create(k.builder(), mlir::Value(x),
                                                mlir::Value(y)));
@@ -133,6 +155,7 @@ private:
   Wgmma scoreProduct, sumProduct;
 
   Val rows, keys, headTiles, rowTiles, tiles, block, blocks;
+  Val shared;   ///< address of the shared memory, in units of 16 bytes
   Val consumer; ///< number of the warp group
 };
 

@@ -189,8 +189,8 @@ llvm::SmallVector<Val> PrefillTemplate::scoresAgain(Val buffer, Val count) {
       steps = opaque(k, k.i32(depth / 16));
   Val lane = thread & 31, low = lane & 7, high = lane >> 4;
   Val middle = (lane >> 3) & 1;
-  Val query =
-      k.at(queryBase(buffer), ((thread >> 5) << 11) + ((lane & 15) << 7));
+  Val query = k.at(queryBase(buffer, consumer),
+                   ((thread >> 5) << 11) + ((lane & 15) << 7));
   Val key = k.at(k.dynamicShared(p.key), slot(count) * int64_t(p.blockBytes()));
   Val f0 = k.f32(0);
   llvm::SmallVector<Val> scores;

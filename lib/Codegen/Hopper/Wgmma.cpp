@@ -1,6 +1,7 @@
 //===- Wgmma.cpp - Matrix products of a warp group ------------------------===//
 
 #include "Wgmma.h"
+#include "WarpMma.h"
 #include "Warpgroup.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,6 +33,26 @@ Val hopper::tileDescriptor(KernelBuilder &k, Val shared, Major major) {
 
 Val hopper::advanceDescriptor(KernelBuilder &k, Val descriptor, Val bytes) {
   return descriptor + widen(k, bytes >> 4);
+}
+
+// A reduction over the warp leaves its result in a uniform register. Without
+// one, whether ptxas sees that the word is uniform depends on all the rest of
+// the kernel, and where it does not, it moves both halves of both descriptors
+// for each product.
+Val hopper::descriptorWord(KernelBuilder &k, Val sixteenths, Major major) {
+  Val word = ptx(k, {sixteenths.type()}, "redux.sync.or.b32 $0, $1, -1;",
+                 "=r,r", {sixteenths})[0];
+  return word + int64_t(kernels::descriptorBits(major) & 0xFFFFFFFF);
+}
+
+Val hopper::wholeDescriptor(KernelBuilder &k, Val word, Major major) {
+  uint64_t high = kernels::descriptorBits(major) >> 32 << 32;
+  return widen(k, word) | int64_t(high);
+}
+
+// Opaque, or LLVM would compute in the 64 bits that its shared pointers have.
+Val hopper::sharedSixteenths(KernelBuilder &k) {
+  return opaque(k, addressOf(k, k.dynamicShared(0)) >> 4);
 }
 
 //===----------------------------------------------------------------------===//
