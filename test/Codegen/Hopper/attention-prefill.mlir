@@ -8,9 +8,9 @@
 // of descriptors leave reductions, so that they are in uniform registers.
 
 // CHECK-DAG: .reqntid 384
-// CHECK-DAG: setmaxnreg.dec.sync.aligned.u32 {{\t?}}56
+// CHECK-DAG: setmaxnreg.dec.sync.aligned.u32 56
 // CHECK-DAG: cp.async.bulk.tensor.4d
-// CHECK-DAG: setmaxnreg.inc.sync.aligned.u32 {{\t?}}224
+// CHECK-DAG: setmaxnreg.inc.sync.aligned.u32 224
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
 // CHECK-DAG: ex2.approx.ftz.f32
 // CHECK-DAG: wgmma.wait_group.sync.aligned 1
