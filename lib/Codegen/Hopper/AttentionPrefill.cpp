@@ -33,8 +33,7 @@ using namespace fusion::hopper;
 //===----------------------------------------------------------------------===//
 
 // Sizes come from memory and quotients from the ordinary units: what steers the
-// loops is made uniform. Each role has its own, so that none holds registers of
-// the others.
+// loops is made uniform.
 void PrefillTemplate::setUp() {
   rows = uniform(k, size(a.rows));
   keys = uniform(k, size(a.keys));
@@ -156,28 +155,25 @@ void PrefillTemplate::produce() {
 // Consumers: operands
 //===----------------------------------------------------------------------===//
 
-/// A piece of 8 elements of a query row, through the group's prologue, and
-/// where it goes in the swizzled half at `base`. Rows past the end repeat the
-/// last.
-void PrefillTemplate::takePiece(const Tile &tile, const Half &half, Val base,
-                                Val row, Val chunk, Pieces &pieces) {
-  Val global = k.min(half.row + row, rows - 1);
-  Indices at{index(tile.batch), index(half.head), index(global),
-             ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
-  group.setWidth(8);
-  Val x = k.round(k.wrap(group.emitVector(op.getQuery(), at)), element);
-  group.setWidth(1);
-  Val to = ((chunk >> 3) << 13) + (row << 7) + (((chunk & 7) ^ (row & 7)) << 4);
-  pieces.push_back({x, k.at(base, to)});
-}
-
-/// Two of them, half a row apart: a rotation reads the same elements for both.
+/// Two pieces of 8 elements of a query row, half a row apart (a rotation reads
+/// the same elements for both), through the group's prologue; with them, where
+/// they go in the swizzled half at `base`. Rows past the end repeat the last.
 void PrefillTemplate::takePieces(const Tile &tile, const Half &half, Val base,
                                  Val number, Pieces &pieces) {
   unsigned perRow = depth / 16;
   Val row = divide(number, perRow), piece = remainder(number, perRow);
-  for (unsigned which : {0, 1})
-    takePiece(tile, half, base, row, piece + int64_t(which * perRow), pieces);
+  Val global = k.min(half.row + row, rows - 1);
+  for (unsigned which : {0, 1}) {
+    Val chunk = piece + int64_t(which * perRow);
+    Indices at{index(tile.batch), index(half.head), index(global),
+               ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
+    group.setWidth(8);
+    Val x = k.round(k.wrap(group.emitVector(op.getQuery(), at)), element);
+    group.setWidth(1);
+    Val to =
+        ((chunk >> 3) << 13) + (row << 7) + (((chunk & 7) ^ (row & 7)) << 4);
+    pieces.push_back({x, k.at(base, to)});
+  }
 }
 
 void PrefillTemplate::storePieces(const Pieces &pieces) {
@@ -216,38 +212,20 @@ void PrefillTemplate::fetchQueries(Val round) {
   Val buffer = bufferOf(round);
   Tile tile = decode(tileOfRound(round));
   queryEmpty(round).wait(((round >> 1) & 1) ^ 1);
-  auto take = [&](Val which, Val number) {
-    Pieces pieces;
-    takePieces(tile, halfOf(tile, which), queryBase(buffer, which), number,
-               pieces);
-    storePieces(pieces);
-  };
   auto load = [&] {
-    // The same rows of two heads share what rotates them.
-    unsigned count = p.pairs ? total : 2 * total;
-    k.loop(threadInGroup(k) - 32, k.i32(count), k.i32(kHelpers),
-           [&](Val number) {
+    k.loop(k.i32(0), k.i32(llvm::divideCeil(total, kHelpers)), k.i32(1),
+           [&](Val i) {
              IndexBuilder::Scope scope(ix);
-             if (!p.pairs)
-               return take(divide(number, total), remainder(number, total));
-             take(k.i32(0), number);
-             take(k.i32(1), number);
-           });
-  };
-  // Element by element there is no register for more.
-  auto loadSlowly = [&] {
-    k.loop(threadInGroup(k) - 32, k.i32(4 * total), k.i32(kHelpers),
-           [&](Val number) {
-             IndexBuilder::Scope scope(ix);
-             Val which = divide(number, 2 * total);
-             Val rest = remainder(number, 2 * total);
+             Val number = i * int64_t(kHelpers) + (threadInGroup(k) - 32);
+             number = k.min(number, k.i32(total - 1));
              Pieces pieces;
-             takePiece(tile, halfOf(tile, which), queryBase(buffer, which),
-                       rest & 63, rest >> 6, pieces);
+             for (unsigned which : {0, 1})
+               takePieces(tile, halfOf(tile, k.i32(which)),
+                          queryBase(buffer, k.i32(which)), number, pieces);
              storePieces(pieces);
            });
   };
-  f.whenAligned(load, loadSlowly);
+  f.whenAligned(load, load);
   fenceForAsync(k);
   queryFull(round).arrive();
 }
@@ -307,13 +285,11 @@ void PrefillTemplate::help() {
 
 /// S = Q K^T of one block, committed.
 Val PrefillTemplate::keyProduct(Val buffer, Val count) {
-  Val query = descriptorWord(k,
-                             shared + int64_t(p.query / 16) +
+  Val query = descriptorWord(shared + int64_t(p.query / 16) +
                                  buffer * int64_t(p.halfBytes() / 8) +
                                  consumer * int64_t(p.halfBytes() / 16),
                              Major::K);
-  Val key = descriptorWord(k,
-                           shared + int64_t(p.key / 16) +
+  Val key = descriptorWord(shared + int64_t(p.key / 16) +
                                slot(count) * int64_t(p.blockBytes() / 16),
                            Major::K);
   Val s = scoreProduct.undefined();
@@ -334,8 +310,7 @@ Val PrefillTemplate::keyProduct(Val buffer, Val count) {
 /// O += P V of one block, committed.
 Val PrefillTemplate::valueProduct(Val out, llvm::ArrayRef<Val> weights,
                                   Val count) {
-  Val value = descriptorWord(k,
-                             shared + int64_t(p.value / 16) +
+  Val value = descriptorWord(shared + int64_t(p.value / 16) +
                                  slot(count) * int64_t(p.blockBytes() / 16),
                              Major::MN);
   for (unsigned i = 0; i < p.blockKeys / 16; ++i) {
@@ -649,6 +624,7 @@ void PrefillTemplate::build() {
     }
     fenceBarrierInit(k);
   });
+  setUp();
   k.barrier();
   if (programmatic)
     k.waitForPrevious();
@@ -660,7 +636,6 @@ void PrefillTemplate::build() {
       k, registers,
       [&] {
         IndexBuilder::Scope scope(ix);
-        setUp();
         k.whenElse(
             uniform(k, warpInGroup(k)) == 0,
             [&] {
@@ -674,7 +649,6 @@ void PrefillTemplate::build() {
       },
       [&](Val number) {
         IndexBuilder::Scope scope(ix);
-        setUp();
         consume(number);
       });
 }

@@ -63,8 +63,6 @@ private:
   void copyBlock(bool keys, const Tile &tile, Val block, Val count);
   void consume(Val consumer);
   using Pieces = llvm::SmallVector<std::pair<Val, Val>>;
-  void takePiece(const Tile &tile, const Half &half, Val base, Val row,
-                 Val chunk, Pieces &pieces);
   void takePieces(const Tile &tile, const Half &half, Val base, Val number,
                   Pieces &pieces);
   void storePieces(const Pieces &pieces);

@@ -35,14 +35,8 @@ Val hopper::advanceDescriptor(KernelBuilder &k, Val descriptor, Val bytes) {
   return descriptor + widen(k, bytes >> 4);
 }
 
-// A reduction over the warp leaves its result in a uniform register. Without
-// one, whether ptxas sees that the word is uniform depends on all the rest of
-// the kernel, and where it does not, it moves both halves of both descriptors
-// for each product.
-Val hopper::descriptorWord(KernelBuilder &k, Val sixteenths, Major major) {
-  Val word = ptx(k, {sixteenths.type()}, "redux.sync.or.b32 $0, $1, -1;",
-                 "=r,r", {sixteenths})[0];
-  return word + int64_t(kernels::descriptorBits(major) & 0xFFFFFFFF);
+Val hopper::descriptorWord(Val sixteenths, Major major) {
+  return sixteenths + int64_t(kernels::descriptorBits(major) & 0xFFFFFFFF);
 }
 
 Val hopper::wholeDescriptor(KernelBuilder &k, Val word, Major major) {

@@ -27,10 +27,10 @@ Val tileDescriptor(KernelBuilder &k, Val shared, Major major);
 /// Descriptor `bytes` (i32, a multiple of 16) further on.
 Val advanceDescriptor(KernelBuilder &k, Val descriptor, Val bytes);
 
-/// The same in two halves, so that a loop's arithmetic is that of 32-bit words
-/// in uniform registers: the low word of a tile at `sixteenths` of its address
-/// (advanced by addition), and the whole from it.
-Val descriptorWord(KernelBuilder &k, Val sixteenths, Major major);
+/// The same in two halves, so that a loop's arithmetic is that of 32-bit words,
+/// which ptxas can keep in uniform registers: the low word of a tile at
+/// `sixteenths` of its address (advanced by addition), and the whole from it.
+Val descriptorWord(Val sixteenths, Major major);
 Val wholeDescriptor(KernelBuilder &k, Val word, Major major);
 /// The address of the dynamic shared memory in units of 16 bytes, i32.
 Val sharedSixteenths(KernelBuilder &k);

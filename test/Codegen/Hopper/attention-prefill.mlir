@@ -4,8 +4,7 @@
 
 // Many rows: blocks of keys and values by TMA, both products by wgmma, the
 // second with its left operand in registers; registers move from the producer
-// to the consumers, no more than the threads start with (168 each). Low words
-// of descriptors leave reductions, so that they are in uniform registers.
+// to the consumers, no more than the threads start with (168 each).
 
 // CHECK-DAG: .reqntid 384
 // CHECK-DAG: setmaxnreg.dec.sync.aligned.u32 56
@@ -14,7 +13,6 @@
 // CHECK-DAG: wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16
 // CHECK-DAG: ex2.approx.ftz.f32
 // CHECK-DAG: wgmma.wait_group.sync.aligned 1
-// CHECK-DAG: redux.sync.or.b32
 // CHECK-NOT: stmatrix
 // LAUNCH: prefill 384
 
