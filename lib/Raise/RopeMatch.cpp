@@ -95,7 +95,11 @@ FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
         if (x.getType() != root.getType() ||
             rotated.getType() != root.getType())
           continue;
-        auto rotation = matchRotation(rotated, x, trace);
+        // Halves may be swapped before x is widened: the same values.
+        Value narrow = stripWidening(x), turned = stripWidening(rotated);
+        bool widened = narrow.getType() == turned.getType();
+        auto rotation = matchRotation(widened ? turned : rotated,
+                                      widened ? narrow : x, trace);
         if (failed(rotation))
           continue;
         RopeMatch match{getPart(x), cos, sin, rotation->interleaved};
