@@ -31,7 +31,7 @@ def run_lit(a, count):
     with tempfile.TemporaryDirectory() as tmp:
         out = pathlib.Path(tmp) / "lit.json"
         # lit has no __main__; its program may lie outside PATH.
-        cmd = [sys.executable, "-c", "from lit.main import main; main()", "-sv", f"-j{a.jobs}", "--timeout=120", "--output", out, a.build / "test"]
+        cmd = [sys.executable, "-c", "from lit.main import main; main()", "-sv", f"-j{a.jobs}", "--timeout=300", "--output", out, a.build / "test"]
         if a.filter:
             cmd += [f"--filter={a.filter}", "--allow-empty-runs"]
         rc = subprocess.run(cmd).returncode
