@@ -1,4 +1,5 @@
-//===- KernelShape.cpp - What a kernel computes, and its sizes -------------===//
+//===- KernelShape.cpp - What a kernel computes, and its sizes
+//-------------===//
 
 #include "fusion/Kernels/KernelShape.h"
 

@@ -5,8 +5,8 @@
 // codes into fragments of A (LowBitFormat) and multiply them with rows of lhs,
 // which are the columns of wgmma. Batches of four products alternate between
 // the halves of a turn and the row blocks of a warp group: one is decoded while
-// the other is multiplied. Where columns are few, scales that change along K are
-// not decoded: the sums of a turn are multiplied by them, in fp32.
+// the other is multiplied. Where columns are few, scales that change along K
+// are not decoded: the sums of a turn are multiplied by them, in fp32.
 //
 // The sums come out transposed. They go through shared memory in fp32, from
 // where each thread takes neighbouring columns of a result, has the group make
