@@ -164,7 +164,7 @@ void PrefillTemplate::takePieces(const Tile &tile, const Half &half, Val base,
   Val row = divide(number, perRow), piece = remainder(number, perRow);
   Val global = k.min(half.row + row, rows - 1);
   for (unsigned which : {0, 1}) {
-    Val chunk = piece + int64_t(which * perRow);
+    Val chunk = piece + int64_t(which) * perRow;
     Indices at{index(tile.batch), index(half.head), index(global),
                ix.index(Value(k.toIndex(chunk << 3)), 1, 8)};
     group.setWidth(8);

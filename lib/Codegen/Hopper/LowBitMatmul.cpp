@@ -195,7 +195,7 @@ void LowBitTemplate::loadWeights(const Item &item, Val depth, Val stage) {
 /// stored.
 Val LowBitTemplate::isPart(const Item &item) {
   unsigned part = mm.partRows(tile);
-  return rows - item.column0 < int64_t(mm.boxRows(tile) - part + 1);
+  return rows - item.column0 < int64_t(mm.boxRows(tile)) - part + 1;
 }
 
 void LowBitTemplate::expectStage(const Item &item, Val stage) {
@@ -205,7 +205,7 @@ void LowBitTemplate::expectStage(const Item &item, Val stage) {
     Val parts = (rows - item.column0 + (part - 1)) / part;
     copied = k.select(isPart(item), parts * part, copied);
   }
-  full(stage).arriveExpect(copied * int64_t(2 * tile.depth()) +
+  full(stage).arriveExpect(copied * (int64_t(2) * tile.depth()) +
                            int64_t(mm.filledBytes(tile)));
 }
 

@@ -156,8 +156,8 @@ Val Wgmma::multiplyStage(Val accumulator, Val descriptorA, Val descriptorB,
                          Major majorA, Major majorB, Start start) {
   unsigned steps = kernels::kTileDepth / kernels::kWgmmaDepth;
   for (unsigned step = 0; step < steps; ++step) {
-    Val a = descriptorA + int64_t(step * kernels::descriptorDepthStep(majorA));
-    Val b = descriptorB + int64_t(step * kernels::descriptorDepthStep(majorB));
+    Val a = descriptorA + int64_t(step) * kernels::descriptorDepthStep(majorA);
+    Val b = descriptorB + int64_t(step) * kernels::descriptorDepthStep(majorB);
     accumulator = multiply(accumulator, a, b, majorA, majorB,
                            step ? Start::Accumulate : start);
   }
