@@ -421,7 +421,7 @@ def Fusion_NotOp : Fusion_UnaryOp<"not", 1> {
     Numerics: exact; integers and i1 only.
 
     ```mlir
-    %y = fusion.not %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %y = fusion.not %x : (tensor<4x8xi1>) -> tensor<4x8xi1>
     ```
   }];
 }
@@ -577,7 +577,7 @@ def Fusion_AndOp : Fusion_BinaryOp<"and", 1, [Commutative]> {
     Numerics: exact; integers and i1 only.
 
     ```mlir
-    %y = fusion.and %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = fusion.and %a, %b : (tensor<4x8xi1>, tensor<8xi1>) -> tensor<4x8xi1>
     ```
   }];
 }
@@ -589,7 +589,7 @@ def Fusion_OrOp : Fusion_BinaryOp<"or", 1, [Commutative]> {
     Numerics: exact; integers and i1 only.
 
     ```mlir
-    %y = fusion.or %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = fusion.or %a, %b : (tensor<4x8xi1>, tensor<8xi1>) -> tensor<4x8xi1>
     ```
   }];
 }
@@ -601,7 +601,7 @@ def Fusion_XorOp : Fusion_BinaryOp<"xor", 1, [Commutative]> {
     Numerics: exact; integers and i1 only.
 
     ```mlir
-    %y = fusion.xor %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = fusion.xor %a, %b : (tensor<4x8xi1>, tensor<8xi1>) -> tensor<4x8xi1>
     ```
   }];
 }
@@ -613,7 +613,7 @@ def Fusion_ShiftLeftOp : Fusion_BinaryOp<"shift_left", 1, []> {
     Numerics: exact; integers only. A distance beyond the width gives 0.
 
     ```mlir
-    %y = fusion.shift_left %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = fusion.shift_left %a, %b : (tensor<4x8xi32>, tensor<8xi32>) -> tensor<4x8xi32>
     ```
   }];
 }
@@ -626,7 +626,7 @@ def Fusion_ShiftRightOp : Fusion_BinaryOp<"shift_right", 1, []> {
     beyond the width shifts all bits out.
 
     ```mlir
-    %y = fusion.shift_right %a, %b : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = fusion.shift_right %a, %b : (tensor<4x8xi32>, tensor<8xi32>) -> tensor<4x8xi32>
     ```
   }];
 }

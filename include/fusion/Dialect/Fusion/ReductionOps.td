@@ -95,7 +95,7 @@ def Fusion_ReduceAndOp : Fusion_ReduceOp<"reduce_and"> {
     Numerics: exact.
 
     ```mlir
-    %y = fusion.reduce_and %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    %y = fusion.reduce_and %x axes = [1] {keepdims} : (tensor<4x8xi1>) -> tensor<4x1xi1>
     ```
   }];
 }
@@ -107,7 +107,7 @@ def Fusion_ReduceOrOp : Fusion_ReduceOp<"reduce_or"> {
     Numerics: exact.
 
     ```mlir
-    %y = fusion.reduce_or %x axes = [1] {keepdims} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+    %y = fusion.reduce_or %x axes = [1] {keepdims} : (tensor<4x8xi1>) -> tensor<4x1xi1>
     ```
   }];
 }
