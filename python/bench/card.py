@@ -201,8 +201,10 @@ def main():
             print(f"== {name}", flush=True)
             bench.begin(name)
             start = time.time()
-            getattr(card_sections, name.replace("-", "_"))(bench)
-            bench.save()
+            try:
+                getattr(card_sections, name.replace("-", "_"))(bench)
+            finally:
+                bench.save()
             torch.cuda.empty_cache()
             print(f"== {name}: {time.time() - start:.0f} s", flush=True)
         bench.conclude()

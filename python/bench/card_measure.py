@@ -61,6 +61,17 @@ class Timing:
         return (self.high - self.low) / self.us
 
 
+class Replay:
+    """A captured graph with the calls that it is made of: it reads the tensors that they hold, which nothing else may keep alive. (The
+    next capture returns freed memory to the card.)"""
+
+    def __init__(self, graph, functions):
+        self.graph, self.functions = graph, functions
+
+    def __call__(self):
+        self.graph.replay()
+
+
 def graphed(functions, least_ms=1.5):
     """One CUDA graph of the calls, often enough to outweigh its launch; (replay, number of calls). Results stay alive, so each call
     writes memory of its own."""
@@ -84,7 +95,7 @@ def graphed(functions, least_ms=1.5):
             for f in functions:
                 kept.append(f())
     del kept
-    return graph.replay, repeats * len(functions)
+    return Replay(graph, functions), repeats * len(functions)
 
 
 def once(variant):
