@@ -20,22 +20,14 @@ sys.path.insert(0, str(ROOT / "python"))
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 
-from fusion import testing  # noqa: E402
-
-LIMIT_FP32, LIMIT_HALF = 2e-5, 3e-2
-FORMS = {"fused": [], "unfused": ["--disable-fusion=all"]}
-
-
-def read_feeds(path, model):
-    types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
-    with np.load(path) as z:
-        return {k[3:]: z[k].astype(types[k[3:]]) for k in z.files if k.startswith("in:")}
+from fusion import stored_models, testing  # noqa: E402
+from fusion.stored_models import FORMS, LIMIT_FP32, LIMIT_HALF  # noqa: E402
 
 
 def check(path):
     """(name, what is wrong or "", why it was skipped or "", worst error)."""
     model = onnx.load(path)
-    sizes = [read_feeds(f, model) for f in sorted(path.parent.glob(f"{path.stem}.npz")) + sorted(path.parent.glob(f"{path.stem}.[0-9].npz"))]
+    sizes = [stored_models.read_feeds(f, model) for f in stored_models.sizes(path)]
     if not sizes:
         return path.stem, f"no {path.stem}.npz with inputs", "", 0.0
     try:
@@ -49,10 +41,9 @@ def check(path):
                 testing.tools.compile(path, f"{tmp}/{form}.fusion", *options)
                 for feeds, reference in zip(sizes, expected):
                     found = testing.tools.run(f"{tmp}/{form}.fusion", feeds)
-                    for name, r in reference.items():
-                        error = testing.error(found[testing.file_name(name)], r)
+                    for name, error in stored_models.errors(found, reference).items():
                         worst = max(worst, error)
-                        if not error <= (LIMIT_FP32 if r.dtype in (np.float32, np.float64) else LIMIT_HALF):
+                        if not error <= (LIMIT_FP32 if reference[name].dtype in (np.float32, np.float64) else LIMIT_HALF):
                             problems.append(f"{form}, {name}: {error:.2e} from onnxruntime")
             except (testing.ToolError, AssertionError, KeyError) as e:
                 problems.append(f"{form}: {e}")

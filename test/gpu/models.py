@@ -5,24 +5,15 @@ import tempfile
 import numpy as np
 import onnx
 
-LIMIT_FP32, LIMIT_HALF = 2e-5, 3e-2
+from fusion import stored_models
+from fusion.stored_models import FORMS, LIMIT_FP32, LIMIT_HALF
 
 
 def errors(artifact, model, npz, tools):
     """Error of every stored output, norm over norm."""
-    types = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
-    z = np.load(npz)
-    feeds = {k[3:]: z[k].astype(types[k[3:]]) for k in z.files if k.startswith("in:")}
-    found = tools.run_model(artifact, feeds, pathlib.Path(tempfile.mkdtemp(dir=tools.OPTIONS.tmp)) / "run")
-    result = []
-    for k in (k for k in z.files if k.startswith("out:")):
-        y, reference = found[tools.file_name(k[4:])].astype(np.float64), z[k].astype(np.float64)
-        if y.shape != reference.shape:
-            raise RuntimeError(f"{k}: shape {y.shape}, stored {reference.shape}")
-        if not np.isfinite(y).all():
-            raise RuntimeError(f"{k}: not finite")
-        result.append(np.linalg.norm(y - reference) / max(np.linalg.norm(reference), 1e-30))
-    return result
+    folder = pathlib.Path(tempfile.mkdtemp(dir=tools.OPTIONS.tmp)) / "run"
+    found = tools.run_model(artifact, stored_models.read_feeds(npz, model), folder)
+    return list(stored_models.errors(found, stored_models.read_outputs(npz)).values())
 
 
 def check(path, tools):
@@ -31,9 +22,9 @@ def check(path, tools):
     try:
         model = onnx.load(path)
         half = any(i.data_type in (onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT16) for i in model.graph.initializer)
-        cases = [c for c in (path.with_suffix(".npz"), path.with_suffix(".1.npz")) if c.exists()]
+        cases = stored_models.sizes(path)
         found = {}
-        for form, options in (("fused", ()), ("unfused", ("--disable-fusion=all",))):
+        for form, options in FORMS.items():
             tools.compile_model(path, tmp / f"{form}.fusion", *options)
             if not tools.OPTIONS.assemble:
                 found[form] = np.concatenate([errors(tmp / f"{form}.fusion", model, c, tools) for c in cases])
