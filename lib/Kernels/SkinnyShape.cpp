@@ -287,7 +287,7 @@ std::vector<artifact::TensorMap> SkinnyTiles::maps() const {
   WgmmaMatmul boxes = product;
   boxes.boxRows = boxRows;
   boxes.boxColumns = columns();
-  return boxes.maps();
+  return boxes.operandMaps();
 }
 
 llvm::SmallVector<SkinnyTiles, 3> SkinnyTiles::forRows() const {

@@ -115,7 +115,7 @@ int64_t WgmmaMatmul::gridBlocks() const {
   return std::clamp<int64_t>(items, 1, kCardMultiprocessors);
 }
 
-std::vector<artifact::TensorMap> WgmmaMatmul::maps() const {
+std::vector<artifact::TensorMap> WgmmaMatmul::operandMaps() const {
   bool bf16 = elementType(MatmulOp(products[0]).getLhs()).isBF16();
   auto make = [&](const MatmulOperand &o, const SymExpr &extent, unsigned box) {
     artifact::TensorMap map;
@@ -138,6 +138,13 @@ std::vector<artifact::TensorMap> WgmmaMatmul::maps() const {
   std::vector<artifact::TensorMap> result{make(lhs, m, boxRows)};
   for (const MatmulOperand &o : rhs)
     result.push_back(make(o, n, boxColumns));
+  return result;
+}
+
+std::vector<artifact::TensorMap> WgmmaMatmul::maps() const {
+  std::vector<artifact::TensorMap> result = operandMaps();
+  for (const ResultBox &box : results)
+    result.push_back(box.map);
   return result;
 }
 
@@ -314,5 +321,10 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   mm.boxColumns = 0;
   for (unsigned columns : mm.widths())
     mm.boxColumns = std::gcd(mm.boxColumns, mm.resultColumns(columns));
+  if (llvm::all_of(mm.widths(), [&](unsigned columns) {
+        return mm.resultColumns(columns) / mm.cluster() % kResultBoxColumns ==
+               0;
+      }))
+    mm.results = getResultBoxes(kernel, mm.space, mm.flat, mm.m);
   return mm;
 }

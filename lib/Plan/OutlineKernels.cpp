@@ -101,26 +101,10 @@ void wrapShapeValues(func::FuncOp function) {
   }
 }
 
-/// Whether the launches of a function may overlap their predecessors: on a card
-/// a step of few rows is so short that the gaps between kernels count.
+/// Whether the launches of a function may overlap their predecessors.
 bool isProgrammatic(func::FuncOp function) {
-  constexpr int64_t kFewRows = 64, kFewElements = 1 << 21;
   auto device = function->getAttrOfType<StringAttr>(FusionDialect::kDeviceAttr);
-  if (!device || device.getValue() != "card")
-    return false;
-  if (auto bucket =
-          function->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr)) {
-    auto most = bucket.getAs<IntegerAttr>("max");
-    if (most && most.getInt() <= kFewRows)
-      return true;
-  }
-  // Sizes that are known, and small.
-  return llvm::all_of(function.getOps<GroupOp>(), [](GroupOp group) {
-    return llvm::all_of(group.getOutputs(), [](Value output) {
-      auto elements = numElements(output.getType()).asConstant();
-      return elements && *elements <= kFewElements;
-    });
-  });
+  return device && device.getValue() == "card";
 }
 
 /// Whether no kernel of the program writes the value.

@@ -7,9 +7,10 @@ Triton, in one run.
             [--peers-only | --ours-only] [--layers N] [--out results.json]
 
 Medians of rounds in random order, each operation repeated over random tensors that exceed the L2 cache; the spread (10 % to 90 % of
-the rounds) is printed. All repetitions of an operation are one CUDA graph, ours and the peers'. Peers are timed by events; ours by
-the processor's clock around a run, less what a run of one tiny kernel takes beyond its event time, measured in the same run
-(decode attention: less a run of a quarter of the layers). Ceilings (bytes read and copied, bf16 FLOPs) are measured first.
+the rounds) is printed. All repetitions of an operation are one CUDA graph, ours and the peers', of the same number where one is
+given (about 1.8 ms of work), and timed alike: by the processor's clock until the run is complete, less a run of one tiny kernel
+(a session's for ours, a graph's for the peers) made just before (decode attention of ours: less a run of a quarter of the layers;
+its peers like the others). Where a variant rests before each run, so do all of its point. Ceilings (bytes read and copied, bf16 FLOPs) are measured first.
 `predicted` is the compiler's model of each kernel's template (--explain), made before the run.
 
 Sections take less than --seconds each and run alone; --out adds to what the file has of the same card and versions, so that a
@@ -51,7 +52,7 @@ class Bench:
         self.environment = environment()
         self.deadline = 0.0
         self.resume()
-        self.overhead_us = 0.0 if options.peers_only else self.run_overhead()
+        self.tiny = None if options.peers_only else self.tiny_run()
         print("ceilings: " + ", ".join(f"{k} {v:.0f}" for k, v in self.ceilings.items()), flush=True)
 
     @property
@@ -59,8 +60,8 @@ class Bench:
         """Seconds until the section should end."""
         return self.deadline - time.time()
 
-    def run_overhead(self):
-        """Microseconds by which a run of ours is longer by the processor's clock than by the card's."""
+    def tiny_run(self):
+        """A run of ours of one tiny kernel."""
         import card_measure
         import card_models
         import torch
@@ -68,13 +69,10 @@ class Bench:
         x = torch.ones(64, device="cuda", dtype=torch.bfloat16)
         session.bind("x", x)
         session.bind_output("y", torch.empty_like(x))
-        graph = torch.cuda.CUDAGraph()
-        -x
-        with torch.cuda.graph(graph):
-            kept = -x  # noqa: F841
-        times = card_measure.race([card_measure.Variant("ours", session.run, wall=True), card_measure.Variant("event", graph.replay)], 101)
-        print(f"a run of one tiny kernel: {times['ours'].us:.1f} us by the clock, {times['event'].us:.1f} us by events")
-        return max(0.0, times["ours"].us - times["event"].us)
+        runs = {"ours": session.run, "a graph": card_measure.tiny_graph()}
+        times = {name: statistics.median(card_measure.microseconds(run) for _ in range(101)) for name, run in runs.items()}
+        print("a run of one tiny kernel: " + ", ".join(f"{name} {us:.1f} us" for name, us in times.items()))
+        return session.run
 
     def tool(self, name, *arguments):
         p = subprocess.run([str(self.options.bin / name), *map(str, arguments)], capture_output=True, text=True, timeout=300)

@@ -1,5 +1,10 @@
-"""Timing on a card: variants in random order, medians and spread; the ceilings that everything is held against."""
+"""Timing on a card: variants in random order, medians and spread; the ceilings that everything is held against.
+
+Everything is timed alike: by the processor's clock, from before a run (a session's, or a peer's graph's) until it is complete, less
+a run of one tiny kernel made the same way just before. So neither launch nor wait counts, nor the about 2 us of that kernel.
+"""
 import dataclasses
+import functools
 import random
 import statistics
 import time
@@ -11,10 +16,9 @@ import torch
 @dataclasses.dataclass
 class Variant:
     name: str
-    run: typing.Callable[[], None]
+    run: typing.Callable[[], None]  # returns when it is complete
     calls: int = 1  # executions of the operation in one run
-    wall: bool = False  # the run returns when it is complete: timed by the processor's clock
-    overhead_us: float = 0.0  # of a run by that clock: launch and wait
+    tiny: typing.Callable[[], None] | None = None  # a run of one tiny kernel made the same way; without it, a graph's
     less: typing.Callable[[], None] | None = None  # a run of fewer calls, whose time does not count; `calls` are the others
     error: float | None = None
     predicted_us: float | None = None
@@ -46,6 +50,10 @@ def at_least_speed(times, variant):
     return Target(f"at least {times:g} x the speed of {variant}", times, lambda t: t[variant] / t["fusion"] if variant in t else None, most=False)
 
 
+def at_least_share_of(share, variant):
+    return Target(f"at least {100 * share:g} % of {variant}", share, lambda t: t[variant] / t["fusion"] if variant in t else None, most=False)
+
+
 def at_least_share(share, of, floor_us):
     return Target(f"at least {100 * share:g} % of {of}", share, lambda t: floor_us / t["fusion"], most=False)
 
@@ -62,19 +70,27 @@ class Timing:
 
 
 class Replay:
-    """A captured graph with the calls that it is made of: it reads the tensors that they hold, which nothing else may keep alive. (The
-    next capture returns freed memory to the card.)"""
+    """A run of a captured graph, with the calls that it is made of: it reads the tensors that they hold, which nothing else may keep
+    alive. (The next capture returns freed memory to the card.)"""
 
     def __init__(self, graph, functions):
         self.graph, self.functions = graph, functions
 
     def __call__(self):
         self.graph.replay()
+        torch.cuda.synchronize()
 
 
-def graphed(functions, least_ms=1.5):
-    """One CUDA graph of the calls, often enough to outweigh its launch; (replay, number of calls). Results stay alive, so each call
-    writes memory of its own."""
+@functools.cache
+def tiny_graph():
+    """A run of one tiny kernel, as peers run."""
+    x = torch.ones(64, device="cuda", dtype=torch.bfloat16)
+    return graphed([lambda: -x], 1)[0]
+
+
+def graphed(functions, calls=None, least_ms=1.8):
+    """One CUDA graph of `calls` calls that take turns, by default as many as outweigh its launch; (run, number of calls). Results
+    stay alive, so each call writes memory of its own."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -88,33 +104,29 @@ def graphed(functions, least_ms=1.5):
         torch.cuda.synchronize()
     torch.cuda.current_stream().wait_stream(side)
     each = max(begin.elapsed_time(end), 1e-3)
-    repeats = max(1, min(64, round(least_ms / (each * len(functions)))))
+    calls = calls or len(functions) * max(1, min(64, round(least_ms / (each * len(functions)))))
     graph, kept = torch.cuda.CUDAGraph(), []
     with torch.cuda.graph(graph):
-        for _ in range(repeats):
-            for f in functions:
-                kept.append(f())
+        for i in range(calls):
+            kept.append(functions[i % len(functions)]())
     del kept
-    return Replay(graph, functions), repeats * len(functions)
+    return Replay(graph, functions), calls
+
+
+def microseconds(run):
+    start = time.perf_counter()
+    run()
+    return (time.perf_counter() - start) * 1e6
 
 
 def once(variant):
     """Microseconds of one execution."""
-    if variant.wall:
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        variant.run()
-        middle = time.perf_counter()
-        if variant.less:
-            variant.less()
-            return (2 * middle - start - time.perf_counter()) * 1e6 / variant.calls
-        return ((middle - start) * 1e6 - variant.overhead_us) / variant.calls
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    variant.run()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) * 1e3 / variant.calls
+    if variant.less:
+        return (microseconds(variant.run) - microseconds(variant.less)) / variant.calls
+    tiny = variant.tiny or tiny_graph()
+    tiny()  # wakes processor and card
+    apart = microseconds(tiny)
+    return (microseconds(variant.run) - apart) / variant.calls
 
 
 def race(variants, rounds=21, rest_s=0.0):
@@ -147,10 +159,11 @@ def ceilings():
     partial = torch.empty(132 * 16, device="cuda")
     m = 8192
     a, b = (torch.randn(m, m, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    reads = [Variant(f"read {s}", lambda s=s: card_peers.read(x, partial, *s)) for s in card_peers.READ_SHAPES]
-    copies = [Variant("copy", lambda: card_peers.copy(x, y)), Variant("tensor.copy_", lambda: y.copy_(x))]
+    variant = lambda name, function: Variant(name, *graphed([function], 2))
+    reads = [variant(f"read {s}", lambda s=s: card_peers.read(x, partial, *s)) for s in card_peers.READ_SHAPES]
+    copies = [variant("copy", lambda: card_peers.copy(x, y)), variant("tensor.copy_", lambda: y.copy_(x))]
     # Apart: what draws much power slows what follows it.
-    t = {name: timing for group in (reads, copies, [Variant("matmul", lambda: a @ b)]) for name, timing in race(group, rounds=15).items()}
+    t = {name: timing for group in (reads, copies, [variant("matmul", lambda: a @ b)]) for name, timing in race(group, rounds=15).items()}
     read = min(t[v.name].us for v in reads)
     copy = min(t["copy"].us, t["tensor.copy_"].us)
     return {"read_GBps": 2 * n / read / 1e3, "copy_GBps": 4 * n / copy / 1e3, "matmul_TFLOPs": 2 * m ** 3 / t["matmul"].us / 1e6}

@@ -19,7 +19,7 @@ def copies(bytes_each, least=1, most=64):
     return max(least, min(most, math.ceil(4 * L2_BYTES / bytes_each)))
 
 
-def repeats(us_each, least_us=1000, most=128):
+def repeats(us_each, least_us=1800, most=256):
     """How often an operation stands in a model, so that the launch of a run is small beside it."""
     return max(1, min(most, math.ceil(least_us / us_each)))
 

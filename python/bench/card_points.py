@@ -56,15 +56,15 @@ def ours(bench, model, inputs, outputs, count, references, *options):
     torch.cuda.synchronize()
     session.run()
     error = max((norm_error(outputs[name], value) for name, value in references().items()), default=None)
-    return [Variant("fusion", session.run, count, wall=True, overhead_us=bench.overhead_us, error=error, predicted_us=predicted(loaded.explain()) / count or None)]
+    return [Variant("fusion", session.run, count, tiny=bench.tiny, error=error, predicted_us=predicted(loaded.explain()) / count or None)]
 
 
 WRONG = 0.05  # of the reference's norm: more than any peer loses in 16 bits
 
 
-def peer(bench, name, functions, reference=None):
-    """A captured peer, or nothing when it fails or computes something else. Each call runs once outside of the capture, so that a fault
-    is found where it is made."""
+def peer(bench, name, functions, reference=None, calls=None):
+    """A captured peer, or nothing when it fails or computes something else. `calls` in one run: as many as ours where its runs have a
+    number of them. Each call runs once outside of the capture, so that a fault is found where it is made."""
     if bench.options.ours_only:
         return []
     try:
@@ -77,7 +77,7 @@ def peer(bench, name, functions, reference=None):
         for f in functions[1:]:
             f()
         torch.cuda.synchronize()
-        return [Variant(name, *graphed(functions), error=error)]
+        return [Variant(name, *graphed(functions, calls), error=error)]
     except Exception as e:  # noqa: BLE001
         print(f"  {name}: {type(e).__name__}: {str(e)[:200]}")
         return []

@@ -5,20 +5,20 @@ import torch.nn.functional as F
 import card_models
 import card_peers as peers
 from card_low_bit import formats, front, int4_few, int4_many, int4_row, zeros  # noqa: F401 - sections
-from card_measure import Variant, at_least_share, at_least_speed, at_most, at_most_floor, at_most_us, norm_error
+from card_measure import Variant, at_least_share, at_least_share_of, at_least_speed, at_most, at_most_floor, at_most_us, norm_error
 from card_points import LAYER, MATRICES, guarded, ours, peer, predicted, random
 from card_whole import model, model_int4  # noqa: F401 - sections
 from fusion.builders import random_llama
 
 # Products
 
-def linear_variants(bench, x, w):
+def linear_variants(bench, x, w, calls):
     """cuBLAS and cuBLASLt over [N, K] weights."""
     reference = x[0].float() @ w[0].float().t()
     found = []
     for library in ("cublas", "cublaslt"):
         with peers.blas(library):
-            found += peer(bench, {"cublas": "cuBLAS", "cublaslt": "cuBLASLt"}[library], [lambda a=a, b=b: F.linear(a, b) for a, b in zip(x, w)], reference)
+            found += peer(bench, {"cublas": "cuBLAS", "cublaslt": "cuBLASLt"}[library], [lambda a=a, b=b: F.linear(a, b) for a, b in zip(x, w)], reference, calls)
     return found, reference
 
 
@@ -30,12 +30,12 @@ def product(bench, m, n, k, target, rest_s=0.0):
     model = card_models.matmuls(bench.folder / "m.onnx", m, n, k, sets, count)
     weights = bench.weights(model)
     x, w = [random(m, k) for _ in range(count)], [weights[f"w{i}"].t().contiguous() for i in range(sets)]
-    found, reference = linear_variants(bench, x[:sets], w)
+    found, reference = linear_variants(bench, x[:sets], w, count)
     y = {f"y{i}": random(m, n) for i in range(count)}
     found += ours(bench, model, {f"x{i}": t for i, t in enumerate(x)}, y, count, lambda: {"y0": reference})
     if bench.options.max_autotune and bench.left > 40:
         f = peers.compiled(F.linear, "max-autotune")
-        found += peer(bench, "compile max-autotune", [lambda a=a, b=b: f(a, b) for a, b in zip(x, w)], reference)
+        found += peer(bench, "compile max-autotune", [lambda a=a, b=b: f(a, b) for a, b in zip(x, w)], reference, count)
     bench.point(f"matmul M={m} N={n} K={k}", found, target(floor), floor, rest_s=rest_s)
 
 
@@ -71,12 +71,12 @@ def gated_product(bench, m, n=14336, k=4096):
     both = [torch.cat(p) for p in zip(gate, up)]
     p, q = (x[0].float() @ t[0].float().t() for t in (gate, up))
     reference = F.silu(p) * q
-    found = peer(bench, "cuBLAS, one concatenated GEMM alone", [lambda a=a, b=b: F.linear(a, b) for a, b in zip(x, both)])
+    found = peer(bench, "cuBLAS, one concatenated GEMM alone", [lambda a=a, b=b: F.linear(a, b) for a, b in zip(x, both)], calls=count)
     sets = list(zip(x, gate, up))
-    found += peer(bench, "eager", [lambda s=s: peers.gated(*s) for s in sets], reference)
+    found += peer(bench, "eager", [lambda s=s: peers.gated(*s) for s in sets], reference, count)
     f = peers.compiled(peers.gated)
-    found += peer(bench, "compile", [lambda s=s: f(*s) for s in sets], reference)
-    found += peer(bench, "Triton", [lambda s=s: peers.triton_gated(*s) for s in sets], reference)
+    found += peer(bench, "compile", [lambda s=s: f(*s) for s in sets], reference, count)
+    found += peer(bench, "Triton", [lambda s=s: peers.triton_gated(*s) for s in sets], reference, count)
     found += ours(bench, model, {f"x{i}": t for i, t in enumerate(x)}, {f"y{i}": random(m, n) for i in range(count)}, count, lambda: {"y0": reference})
     target = at_most_floor(1.08, floor) if m <= 16 else at_most(1.03, "cuBLAS, one concatenated GEMM alone")
     bench.point(f"gated MLP front M={m} {k}->{n}", found, target, floor, rest_s=0.0 if m <= 16 else 0.02)
@@ -89,6 +89,9 @@ def gated(bench):
 
 # Norms
 
+COPY = "copy of as many bytes"
+
+
 @guarded
 def add_rms_norm(bench, rows, width=4096):
     count = card_models.repeats(max(2.0, 8 * rows * width / bench.ceilings["copy_GBps"] / 1e3))
@@ -99,17 +102,17 @@ def add_rms_norm(bench, rows, width=4096):
     sets = list(zip(a, b, weights))[:card_models.copies(8 * rows * width, least=2)]
     total = (a[0].float() + b[0].float())
     reference = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + 1e-5) * weights[0].float()
-    found = peer(bench, "eager", [lambda s=s: peers.add_rms_norm(*s) for s in sets], reference)
+    found = peer(bench, "eager", [lambda s=s: peers.add_rms_norm(*s) for s in sets], reference, count)
     f = peers.compiled(peers.add_rms_norm)
-    found += peer(bench, "compile", [lambda s=s: f(*s) for s in sets], reference)
-    found += peer(bench, "Triton", [lambda s=s: peers.triton_add_rms_norm(*s, 8) for s in sets], reference)
+    found += peer(bench, "compile", [lambda s=s: f(*s) for s in sets], reference, count)
+    found += peer(bench, "Triton", [lambda s=s: peers.triton_add_rms_norm(*s, 8) for s in sets], reference, count)
     copies = ([random(2, rows, width) for _ in sets] for _ in range(2))
-    found += peer(bench, "copy of as many bytes", [lambda x=x, y=y: peers.copy(x, y, min(8192, width)) for x, y in zip(*copies)])
+    found += peer(bench, COPY, [lambda x=x, y=y: peers.copy(x, y, min(8192, width)) for x, y in zip(*copies)], calls=count)
     inputs = {f"{n}{i}": t for i, pair in enumerate(zip(a, b)) for n, t in zip("ab", pair)}
     outputs = {f"{n}{i}": random(rows, width) for i in range(count) for n in "sy"}
     found += ours(bench, model, inputs, outputs, count, lambda: {"s0": total, "y0": reference})
     floor = 8 * rows * width / bench.ceilings["copy_GBps"] / 1e3
-    target = at_most_us(1.6) if rows == 1 else at_least_share(0.96, "copy", floor) if rows == 8192 else None
+    target = at_most_us(1.6) if rows == 1 else at_least_share_of(0.96, COPY) if rows == 8192 else None
     bench.point(f"add + RMSNorm {rows}x{width}", found, target, floor)
 
 
@@ -189,7 +192,7 @@ def cached_attention(bench, batch, cached, target_us):
         found += new
     if not bench.options.peers_only:
         (run, explain), (less, _) = (cached_layers(bench, batch, cached, n) for n in (layers, layers // 4))
-        found.append(Variant("fusion", run, layers - layers // 4, wall=True, less=less, predicted_us=predicted(explain, "decode", "decode attention") / layers or None))
+        found.append(Variant("fusion", run, layers - layers // 4, less=less, predicted_us=predicted(explain, "decode", "decode attention") / layers or None))
     bench.point(f"rope + append + decode attention batch {batch} KV {cached}", found, at_most_us(target_us),
                 size / bench.ceilings["read_GBps"] / 1e3)
 

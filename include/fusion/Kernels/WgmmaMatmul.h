@@ -100,6 +100,15 @@ std::optional<MatmulOperand> getMatmulOperand(mlir::Value value,
                                               bool flat, unsigned spaceRank,
                                               std::string &reason);
 
+/// A 16-bit result in row-major order, as boxes leave shared memory for it: 64
+/// columns of the 16 rows that one warp of a consumer holds.
+struct ResultBox {
+  artifact::TensorMap map;
+  llvm::SmallVector<unsigned>
+      batchAxes; ///< of the products' space, outer first
+};
+constexpr unsigned kResultBoxColumns = 64, kResultBoxRows = 16;
+
 struct WgmmaMatmul {
   llvm::SmallVector<MatmulOp, 2> products;
   SymShape space; ///< of the products: batch.., M, N
@@ -112,6 +121,8 @@ struct WgmmaMatmul {
   /// box ends with the most rows that there are: boxes that lie outside their
   /// tensor are slow, and what a tile's further rows hold does not matter.
   unsigned boxRows = kMatmulTileRows, boxColumns = 64;
+  /// One a result where all of them leave by boxes; else empty.
+  std::vector<ResultBox> results;
   MatmulProblem problem;
   std::vector<MatmulPlanEntry> plan;
   int64_t rowTiles = 0; ///< where all launches have equally many; else 0
@@ -136,8 +147,15 @@ struct WgmmaMatmul {
   int64_t workspaceBytes() const;
   unsigned counterBytes() const;
   int64_t gridBlocks() const;
+  /// Of the operands.
+  std::vector<artifact::TensorMap> operandMaps() const;
+  /// Of operands, then of results.
   std::vector<artifact::TensorMap> maps() const;
 };
+
+/// Boxes of all results of the kernel's products, or none.
+std::vector<ResultBox> getResultBoxes(KernelOp kernel, const SymShape &space,
+                                      bool flat, const SymExpr &m);
 
 /// Nullopt, with a reason, when the template does not take the kernel.
 std::optional<WgmmaMatmul> getWgmmaMatmul(KernelOp kernel, std::string &reason);

@@ -1,6 +1,8 @@
 //===- TileEpilogue.cpp - From accumulators to results --------------------===//
 
 #include "TileEpilogue.h"
+#include "Pipeline.h"
+#include "WarpMma.h"
 #include "Warpgroup.h"
 #include "Wgmma.h"
 
@@ -105,13 +107,9 @@ void TileEpilogue::provideProducts() {
 // Results
 //===----------------------------------------------------------------------===//
 
-/// Columns through shared memory.
-void TileEpilogue::stage(const Output &output, Chunk chunk) {
+void TileEpilogue::writeFragments(const Output &output, Chunk chunk,
+                                  Val buffer) {
   Type element = elementType(f.kernel.getYield().getValues()[output.number]);
-  // Two buffers: whoever writes one has seen all threads leave it, at the
-  // barrier of the chunk between.
-  Val buffer =
-      k.at(staging, int64_t(stagedChunks++ % 2) * kernels::kStagingBytes);
   for (unsigned block = 0; block < chunk.columns / 8; block += 2) {
     SmallVector<Val, 4> pairs;
     for (unsigned i = 0; i < 4; ++i) {
@@ -123,6 +121,47 @@ void TileEpilogue::stage(const Output &output, Chunk chunk) {
     }
     storeFragment(k, fragmentPointer(k, buffer, block), pairs);
   }
+}
+
+/// Each warp sends the rows that it holds: no other warp is waited for.
+void TileEpilogue::sendBox(const Output &output, Chunk chunk) {
+  const kernels::ResultBox &box = space.boxes[output.number];
+  // A buffer's box has left it when all but the other one's have; those of an
+  // earlier tile have had its products' time.
+  unsigned pending = stagedChunks == 0 ? 0 : 1;
+  Val buffer =
+      k.at(staging, int64_t(stagedChunks++ % 2) * kernels::kStagingBytes);
+  Val sends = k.lane() == 0;
+  k.when(sends, [&] { waitStores(k, pending); });
+  syncWarp(k);
+  writeFragments(output, chunk, buffer);
+  fenceForAsync(k);
+  syncWarp(k);
+  Val first = warpInGroup(k) * int64_t(kernels::kResultBoxRows);
+  SmallVector<Val, 4> to = {column0 + int64_t(chunk.first), row0 + first};
+  for (unsigned axis : llvm::reverse(box.batchAxes))
+    to.push_back(k.toI32(k.wrap(batch[axis].base)));
+  k.when(sends, [&] {
+    k.when(row0 + first < rowCount, [&] {
+      storeTile(k, space.maps[output.number],
+                k.at(buffer, first * int64_t(kernels::kTileRowBytes)), to);
+    });
+    commitStores(k);
+  });
+}
+
+void TileEpilogue::finish() {
+  if (!space.boxes.empty())
+    k.when(k.lane() == 0, [&] { waitStores(k, 0, /*done=*/true); });
+}
+
+/// Columns through shared memory.
+void TileEpilogue::stage(const Output &output, Chunk chunk) {
+  // Two buffers: whoever writes one has seen all threads leave it, at the
+  // barrier of the chunk between.
+  Val buffer =
+      k.at(staging, int64_t(stagedChunks++ % 2) * kernels::kStagingBytes);
+  writeFragments(output, chunk, buffer);
   meet(k, barrier, kWarpgroup);
   copyOut(output, chunk, buffer);
 }
@@ -212,14 +251,16 @@ void TileEpilogue::store(ArrayRef<Val> accumulators, unsigned columns,
   for (Chunk chunk{0, 0}; chunk.first < columns; chunk.first += chunk.columns) {
     chunk.columns = std::min(64u, llvm::bit_floor(columns - chunk.first));
     for (const Output &output : outputs) {
-      if (output.staged)
+      if (!space.boxes.empty())
+        sendBox(output, chunk);
+      else if (output.staged)
         stage(output, chunk);
       else
         storeDirect(output, chunk);
     }
   }
   // An odd number of chunks: the next tile starts with the first buffer again.
-  if (stagedChunks % 2)
+  if (space.boxes.empty() && stagedChunks % 2)
     meet(k, barrier, kWarpgroup);
   stagedChunks = 0;
   for (MatmulOp product : space.products)

@@ -4,7 +4,9 @@
 // group holds pieces of two rows (kernels::accumulatorElement). The group's
 // body is emitted for two neighbouring columns at a time. 16-bit results whose
 // rows allow it are gathered in shared memory, 64 columns at a time, and leave
-// in rows of 128 bytes; others leave from the fragments.
+// in rows of 128 bytes: as boxes, which each warp sends on their way and does
+// not wait for, where the kernel has tensor maps of its results; else by the
+// threads. Others leave from the fragments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +16,7 @@
 #include "KernelFunction.h"
 
 #include "fusion/Kernels/StridedView.h"
+#include "fusion/Kernels/WgmmaMatmul.h"
 
 namespace fusion::hopper {
 
@@ -24,6 +27,9 @@ struct TileSpace {
   bool flat;      ///< all axes but the last are rows
   SymExpr rows;   ///< M, or the product of all axes but the last
   int64_t columns;
+  /// One a result, and their tensor maps; tiles are then whole boxes wide.
+  llvm::ArrayRef<kernels::ResultBox> boxes = {};
+  llvm::ArrayRef<Val> maps = {};
 };
 
 class TileEpilogue {
@@ -38,6 +44,9 @@ public:
   /// one product after the other. `whole`: no column lies past the end.
   void store(llvm::ArrayRef<Val> registers, unsigned columns, bool whole,
              const codegen::Indices &batch, Val row0, Val column0);
+
+  /// After the last tile: what was sent has arrived.
+  void finish();
 
 private:
   struct Output {
@@ -56,6 +65,9 @@ private:
   mlir::Value emitAt(mlir::Value value, unsigned block, unsigned half,
                      unsigned element);
   void provideProducts();
+  /// A chunk's elements into `buffer`.
+  void writeFragments(const Output &output, Chunk chunk, Val buffer);
+  void sendBox(const Output &output, Chunk chunk);
   void stage(const Output &output, Chunk chunk);
   void copyOut(const Output &output, Chunk chunk, Val buffer);
   void storeDirect(const Output &output, Chunk chunk);

@@ -461,7 +461,13 @@ KernelBuilder::Vals MatmulTemplate::combine(MatmulTile tile, const Item &item,
 
 void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
   Pipeline pipe = pipeline(tile);
-  TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
+  TileSpace space{mm.products,
+                  mm.space,
+                  mm.flat,
+                  mm.m,
+                  mm.n,
+                  mm.results,
+                  ArrayRef(f.maps).drop_front(1 + mm.rhs.size())};
   Val staging = k.at(k.dynamicShared(mm.stagingOffset()),
                      consumer * int64_t(mm.stagingBytes()));
   TileEpilogue epilogue(f, space, staging, consumer + 1);
@@ -492,6 +498,7 @@ void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
              store();
            return KernelBuilder::Vals{place.stage, place.phase};
          });
+  epilogue.finish();
 }
 
 //===----------------------------------------------------------------------===//
