@@ -138,11 +138,15 @@ void TileEpilogue::sendBox(const Output &output, Chunk chunk) {
   fenceForAsync(k);
   syncWarp(k);
   Val first = warpInGroup(k) * int64_t(kernels::kResultBoxRows);
-  SmallVector<Val, 4> to = {column0 + int64_t(chunk.first), row0 + first};
+  Val column = column0 + int64_t(chunk.first);
+  SmallVector<Val, 4> to = {column, row0 + first};
   for (unsigned axis : llvm::reverse(box.batchAxes))
     to.push_back(k.toI32(k.wrap(batch[axis].base)));
   k.when(sends, [&] {
-    k.when(row0 + first < rowCount, [&] {
+    Val some = row0 + first < rowCount;
+    if (!whole)
+      some = some && column < k.i32(space.columns);
+    k.when(some, [&] {
       storeTile(k, space.maps[output.number],
                 k.at(buffer, first * int64_t(kernels::kTileRowBytes)), to);
     });
