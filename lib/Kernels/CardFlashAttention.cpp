@@ -293,7 +293,7 @@ static CardLaunch launchPrefill(KernelOp kernel, const PrefillAttention &p) {
   CardLaunch launch;
   launch.family = CardLaunch::Family::AttentionPrefill;
   // Outside the loop over blocks: what tiles and halves need.
-  launch.spillAllowance = 128;
+  launch.spillAllowance = 192;
   artifact::CardStage stage;
   stage.symbol = kernel.getSymName().str();
   stage.threads = 3 * 128;

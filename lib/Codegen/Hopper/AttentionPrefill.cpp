@@ -99,6 +99,26 @@ PrefillTemplate::Half PrefillTemplate::halfOf(const Tile &tile) {
   return half;
 }
 
+void PrefillTemplate::waitForPrevious() {
+  if (kernels::isProgrammatic(f.kernel))
+    k.waitForPrevious();
+}
+
+/// Whether no kernel writes what the queries are made of: the first ones are
+/// there when keys arrive.
+bool PrefillTemplate::queriesAreInvariant() {
+  llvm::SmallVector<Value> work{op.getQuery()};
+  while (!work.empty()) {
+    Value value = work.pop_back_val();
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument)
+      llvm::append_range(work, value.getDefiningOp()->getOperands());
+    else if (!kernels::isStepInvariant(f.kernel, argument.getArgNumber()))
+      return false;
+  }
+  return true;
+}
+
 //===----------------------------------------------------------------------===//
 // Producer
 //===----------------------------------------------------------------------===//
@@ -531,6 +551,8 @@ void PrefillTemplate::storeRow(llvm::ArrayRef<Val> pieces, const Tile &tile,
 
 void PrefillTemplate::consume(Val number) {
   consumer = number;
+  if (!queriesAreInvariant())
+    waitForPrevious();
   Val zero = k.i32(0);
   // Scores of a tile's first block, under way.
   auto start = [&](Val round, Val count) {
@@ -549,6 +571,8 @@ void PrefillTemplate::consume(Val number) {
         IndexBuilder::Scope scope(ix);
         Tile tile = decode(tileOfRound(zero));
         loadQueries(tile, halfOf(tile), zero);
+        if (queriesAreInvariant())
+          waitForPrevious();
         return Vals{arrive(start(zero, zero), zero)};
       },
       [&] { return Vals{scoreProduct.zero()}; });
@@ -610,8 +634,7 @@ void PrefillTemplate::consume(Val number) {
 }
 
 void PrefillTemplate::build() {
-  bool programmatic = kernels::isProgrammatic(f.kernel);
-  if (programmatic)
+  if (kernels::isProgrammatic(f.kernel))
     k.releaseNext();
   k.when(k.thread() == 0, [&] {
     for (unsigned which = 0; which < 4; ++which)
@@ -626,8 +649,6 @@ void PrefillTemplate::build() {
   });
   setUp();
   k.barrier();
-  if (programmatic)
-    k.waitForPrevious();
   // In all no more than 384 threads start with, 168 each: else the consumers
   // wait for registers for ever.
   RoleRegisters registers =
@@ -636,6 +657,7 @@ void PrefillTemplate::build() {
       k, registers,
       [&] {
         IndexBuilder::Scope scope(ix);
+        waitForPrevious();
         k.whenElse(
             uniform(k, warpInGroup(k)) == 0,
             [&] {

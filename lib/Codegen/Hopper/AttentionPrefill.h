@@ -55,6 +55,8 @@ private:
   };
 
   void setUp();
+  void waitForPrevious();
+  bool queriesAreInvariant();
   Val tileOfRound(Val round);
   Tile decode(Val tile);
   Half halfOf(const Tile &tile);

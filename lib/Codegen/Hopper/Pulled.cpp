@@ -78,6 +78,17 @@ Index PulledTemplate::placeOf(const PulledResult &result) {
   return place;
 }
 
+/// Nothing that the kernel reads is written by another: only its results have
+/// to wait.
+static bool waitsLate(KernelFunction &f) {
+  return kernels::isProgrammatic(f.kernel) &&
+         llvm::all_of(f.kernel.getBlock()->getArguments(),
+                      [&](BlockArgument argument) {
+                        return kernels::isStepInvariant(
+                            f.kernel, argument.getArgNumber());
+                      });
+}
+
 /// Reads `value` by the flat position where it is asked for at that position.
 void PulledTemplate::provideFlat(Value value) {
   group.provide(value, [this, value](ArrayRef<Index> indices) -> Value {
@@ -109,6 +120,8 @@ void PulledTemplate::storeAt(Val start) {
   for (const PulledResult &result : results)
     values.push_back(
         k.wrap(group.emitVector(result.source, indicesOf(result.source))));
+  if (waitsLate(f))
+    k.waitForPrevious();
   for (auto [result, value] : llvm::zip(results, values))
     target.store(group, value, result.number, placeOf(result));
 }
@@ -133,6 +146,8 @@ void PulledTemplate::storeByte(Val byte) {
     x = arith::ShLIOp::create(b, x, Value(k.constant(b.getI8Type(), i * bits)));
     packed = packed || k.wrap(x);
   }
+  if (waitsLate(f))
+    k.waitForPrevious();
   Val pointer =
       static_cast<CardTarget &>(group.getTarget())
           .pointers[f.kernel.getBlock()->getNumArguments() + result.number];
@@ -195,12 +210,19 @@ void hopper::waitIfProgrammatic(KernelFunction &f) {
 }
 
 void hopper::buildPulled(KernelFunction &f) {
-  waitIfProgrammatic(f);
+  if (waitsLate(f))
+    f.k.releaseNext();
+  else
+    waitIfProgrammatic(f);
   SmallVector<unsigned> results;
   for (unsigned i = 0; i < f.kernel.getYield().getNumOperands(); ++i)
     results.push_back(i);
   auto fast = [&] { emitPulled(f, results, f.launch.vector); };
   if (f.launch.vector == 1)
-    return fast();
-  f.whenAligned(fast, [&] { emitPulled(f, results, 1); });
+    fast();
+  else
+    f.whenAligned(fast, [&] { emitPulled(f, results, 1); });
+  // Those without elements, too: the kernel ends behind its predecessor.
+  if (waitsLate(f))
+    f.k.waitForPrevious();
 }
