@@ -95,6 +95,11 @@ FailureOr<SymShape> NodeImport::broadcast(ArrayRef<SymShape> shapes) {
     for (size_t i = 0; i < shorter.size(); ++i) {
       SymExpr a = symbols().resolve(longer[skip + i]);
       SymExpr b = symbols().resolve(shorter[i]);
+      // x[:1] is one element wide where it meets another size.
+      if (a != b && b != SymExpr(1) && symbols().learnOne(a))
+        longer[skip + i] = a = 1;
+      if (a != b && a != SymExpr(1) && symbols().learnOne(b))
+        b = 1;
       if (b == SymExpr(1) || a == b)
         continue;
       if (a != SymExpr(1) && !symbols().unify(a, b))

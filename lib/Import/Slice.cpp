@@ -41,6 +41,12 @@ static SymExpr clampPlace(NodeImport &n, const SymExpr &at,
   // An expression that is negative for every size counts from the end.
   if (symbols.provesAtMost(at, -1))
     return SymExpr::max(size + at, 0);
+  // -seq does so unless seq is 0, when it would be the front: there is one.
+  if (!constant && symbols.provesAtMost(at, 0)) {
+    symbols.assumeAtMost(1, -at);
+    symbols.assumeAtMost(0, size + at);
+    return size + at;
+  }
   if (constant && !symbols.provesAtMost(at, size) &&
       !symbols.mustBeAtMost(at, size))
     return SymExpr::min(at, size);

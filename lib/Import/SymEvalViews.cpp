@@ -27,6 +27,25 @@ Values evalGather(NodeImport &n) {
   return one(result);
 }
 
+/// ScatterElements, and ScatterND with indices [n, 1]: some elements of a list
+/// replaced.
+Values evalScatter(NodeImport &n) {
+  const SymTensor *data = n.sym(0), *index = n.sym(1), *updates = n.sym(2);
+  auto indices = index ? index->constants() : std::nullopt;
+  if (!data || !updates || !indices || data->dims.size() != 1 ||
+      index->dims.empty() || updates->values.size() != indices->size() ||
+      n.getString("reduction", "none") != "none")
+    return std::nullopt;
+  SymTensor result = *data;
+  for (auto [index, value] : llvm::zip(*indices, updates->values)) {
+    int64_t at = index < 0 ? index + data->dims[0] : index;
+    if (at < 0 || at >= data->dims[0])
+      return std::nullopt;
+    result.values[at] = value;
+  }
+  return one(std::move(result));
+}
+
 Values evalConcat(NodeImport &n) {
   std::vector<SymExpr> values;
   int32_t type = Int64;
@@ -185,6 +204,8 @@ Values evalExpand(NodeImport &n) {
 
 void symeval::addRearrangements(EvaluateMap &map) {
   map["Gather"] = evalGather;
+  map["ScatterElements"] = evalScatter;
+  map["ScatterND"] = evalScatter;
   map["Concat"] = evalConcat;
   map["Slice"] = evalSlice;
   map["Split"] = evalSplit;

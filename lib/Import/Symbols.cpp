@@ -154,6 +154,14 @@ bool Symbols::learnOrder(const SymExpr &clamped, const SymExpr &value) {
   return true;
 }
 
+bool Symbols::learnOne(const SymExpr &size) {
+  auto factor = size.polynomial().begin();
+  if (size.polynomial().size() != 1 || factor->first.size() != 1)
+    return false;
+  auto call = SymExpr::splitCall(factor->first.front());
+  return call && call->function == "min" && learnOrder(size, SymExpr(1));
+}
+
 bool Symbols::mustBeAtMost(const SymExpr &a, const SymExpr &b) const {
   return ordered.count({resolve(a), resolve(b)}) != 0;
 }

@@ -32,6 +32,8 @@ public:
 
   /// Whether unify() found that a <= b must hold: min(a, b) == a.
   bool mustBeAtMost(const SymExpr &a, const SymExpr &b) const;
+  /// Takes `size` to be 1 when it is min(1, n); false when it is not that.
+  bool learnOne(const SymExpr &size);
   /// A symbol's least value, which is checked when a session starts.
   void setLeast(const std::string &symbol, int64_t value) {
     least[symbol] = value;

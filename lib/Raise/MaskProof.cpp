@@ -91,6 +91,10 @@ private:
     return failure();
   }
 
+  LogicalResult failValue(double value) {
+    return fail("it holds the value " + Twine(std::to_string(value)));
+  }
+
   FailureOr<Evaluated> evaluateMask(const MaskSources &sources,
                                     const Sizes &sizes, unsigned kind) {
     auto batch = raise::evaluate(scores.batch, sizes);
@@ -139,9 +143,12 @@ private:
     };
     // The last key that the first row sees is its diagonal.
     int64_t last = -1;
-    for (int64_t j = 0; j < e.keys; ++j)
+    for (int64_t j = 0; j < e.keys; ++j) {
+      if (!isHiddenElement(e.get(0, 0, 0, j)))
+        return failValue(e.get(0, 0, 0, j));
       if (seen(0, j))
         last = j;
+    }
     if (last < 0)
       return fail("its first row is hidden");
     bool full = last == e.keys - 1 && (e.rows > 1 || e.keys == 1) &&
@@ -185,7 +192,7 @@ private:
       double value = e.get(b, h, i, j);
       auto hidden = isHiddenElement(value);
       if (!hidden)
-        return fail("it holds the value " + Twine(std::to_string(value)));
+        return failValue(value);
       bool visible = isVisible(e, offset, b, i, j);
       if (visible == *hidden)
         return fail("element [" + Twine(b) + ", " + Twine(i) + ", " + Twine(j) +

@@ -1,6 +1,7 @@
 // RUN: fusion-opt %s --fusion-raise --remarks-filter-missed=raise 2>&1 | FileCheck %s
 
 // CHECK-COUNT-4: [Missed] mask {{.*}} reason=MASK_UNPROVEN
+// CHECK: [Missed] mask {{.*}} found="it holds the value 0.5
 
 !q = tensor<?x1x?x4xf32, #fusion.shape<[b, 1, s, 4]>>
 !k = tensor<?x1x?x4xf32, #fusion.shape<[b, 1, "p + s", 4]>>
@@ -90,5 +91,21 @@ func.func @twice(%q: !q, %k: !k, %pad: !pad) -> !q {
   %w2 = fusion.where %p4, %zero, %min : (!pad4, tensor<f32>, tensor<f32>) -> tensor<?x1x1x?xf32, #fusion.shape<[b, 1, 1, "p + s"]>>
   %w = fusion.add %w1, %w2 : (!cf, tensor<?x1x1x?xf32, #fusion.shape<[b, 1, 1, "p + s"]>>) -> !f
   %r = fusion.attention %q, %k, %k bias %w {scale = 1.0 : f32} : (!q, !k, !k, !f) -> !q
+  return %r : !q
+}
+
+// What is seen is raised too: a bias of positions, as T5 has.
+// CHECK-LABEL: func.func @adds
+// CHECK: fusion.attention {{.*}} bias
+func.func @adds(%q: !q, %k: !k) -> !q {
+  %i0 = fusion.iota "p" step "1" : !i
+  %j0 = fusion.iota "0" step "1" : !j
+  %i = fusion.reshape %i0 : (!i) -> !i4
+  %j = fusion.reshape %j0 : (!j) -> !j4
+  %half = fusion.constant dense<0.5> : tensor<f32>
+  %inf = fusion.constant dense<0xFF800000> : tensor<f32>
+  %c = fusion.less_equal %j, %i : (!j4, !i4) -> !c
+  %m = fusion.where %c, %half, %inf : (!c, tensor<f32>, tensor<f32>) -> !cf
+  %r = fusion.attention %q, %k, %k bias %m {scale = 1.0 : f32} : (!q, !k, !k, !cf) -> !q
   return %r : !q
 }
