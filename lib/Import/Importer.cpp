@@ -20,6 +20,7 @@ const HandlerMap &fusion::getHandlers() {
     addActivationHandlers(m);
     addReductionHandlers(m);
     addLinearHandlers(m);
+    addConvHandlers(m);
     addEinsumHandlers(m);
     addIntegerHandlers(m);
     addSequenceHandlers(m);

@@ -105,6 +105,7 @@ void addElementwiseHandlers(HandlerMap &map);
 void addActivationHandlers(HandlerMap &map);
 void addReductionHandlers(HandlerMap &map);
 void addLinearHandlers(HandlerMap &map);
+void addConvHandlers(HandlerMap &map);
 void addEinsumHandlers(HandlerMap &map);
 void addIntegerHandlers(HandlerMap &map);
 void addSequenceHandlers(HandlerMap &map);

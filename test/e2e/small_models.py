@@ -95,6 +95,33 @@ def single_ops():
     yield "gemm", model([node("Gemm", ["x", "w", "b"], transB=1, alpha=0.5, beta=2.0)], f, {"w": random(16, 5, 8), "b": random(17, 5)}), f
 
 
+def convolutions():
+    """Weight shape and attributes; at sizes that become symbols."""
+    line, plane, solid = [(2, 4, 17), (1, 4, 9)], [(2, 4, 12, 10), (3, 4, 7, 10)], [(1, 4, 5, 6, 4), (2, 4, 5, 8, 4)]
+    cases = {
+        "pointwise": (plane, (6, 4, 1, 1), {}),
+        "line_same": (line, (6, 4, 3), {"pads": [1, 1]}),
+        "line_half": (line, (6, 4, 3), {"pads": [1, 1], "strides": [2]}),
+        "line_dilated": (line, (6, 4, 3), {"dilations": [2], "pads": [1, 3]}),
+        "patches": (plane, (6, 4, 3, 2), {"strides": [3, 2]}),
+        "patches_padded": (plane, (6, 4, 4, 4), {"strides": [4, 4], "pads": [1, 0, 2, 3]}),
+        "overlapping": (plane, (6, 4, 3, 3), {"strides": [2, 1], "pads": [1, 0, 0, 2]}),
+        "every_other": (plane, (6, 4, 1, 1), {"strides": [2, 3]}),
+        "groups": (plane, (6, 2, 3, 3), {"group": 2}),
+        "depthwise": (plane, (8, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+        "solid": (solid, (3, 4, 2, 3, 2), {"strides": [1, 2, 2], "dilations": [2, 1, 1]}),
+        "solid_patches": (solid, (3, 4, 1, 2, 4), {"strides": [1, 2, 4]}),
+        "same_upper": (plane, (6, 4, 2, 3), {"auto_pad": "SAME_UPPER"}),
+        "same_lower": (plane, (6, 4, 2, 3), {"auto_pad": "SAME_LOWER"}),
+        "same_half": ([(2, 4, 9, 10), (1, 4, 9, 10)], (6, 4, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 3]}),
+        "valid": (plane, (6, 4, 3, 3), {"auto_pad": "VALID", "kernel_shape": [3, 3]}),
+    }
+    for i, (name, (shapes, w, attributes)) in enumerate(cases.items()):
+        f = [{"x": random(20 + j, *s)} for j, s in enumerate(shapes)]
+        weights = {"w": random(40 + i, *w), "b": random(60 + i, w[0])}
+        yield f"conv_{name}", model([node("Conv", ["x", "w", "b"][: 2 + i % 2], **attributes)], f, weights), f
+
+
 def quantised(bits, n, k, block, zeros, seed=0):
     """MatMulNBits inputs; zeros: none, integer or float."""
     r, blocks = np.random.default_rng(seed), k // block

@@ -33,7 +33,7 @@ def add_tests(name, model, feeds, forms):
 
 
 FUSED, BOTH = {"fused": []}, {"fused": [], "unfused": ["--disable-fusion=all"]}
-for case in small_models.single_ops():
+for case in (*small_models.single_ops(), *small_models.convolutions()):
     add_tests(*case, FUSED)
 for case in (*small_models.low_bit(), *small_models.chains()):
     add_tests(*case, BOTH)
