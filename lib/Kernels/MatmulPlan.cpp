@@ -1,11 +1,11 @@
 //===- MatmulPlan.cpp - Tiles and splits by a model of waves --------------===//
 //
 // Measured on an H200 (bursts): a stage (64 deep) of a 128 x 256 tile takes
-// 0.63 us, of 128 x 128 0.335 us; what a tile costs beside its stages is about
-// 2 us. Partial sums through the workspace cost 0.7 us for each MB of them,
-// through the shared memory of a cluster about 2 us. Weights stream at
-// about 4.2 TB/s once enough blocks pull. Pairs always fit: larger clusters do
-// not fill the card (32 clusters of 4 took two waves).
+// 0.63 us, of 128 x 224 0.57 us, of 128 x 128 0.335 us; what a tile costs
+// beside its stages is about 2 us. Partial sums through the workspace cost 0.7
+// us for each MB of them, through the shared memory of a cluster about 2 us.
+// Weights stream at about 4.2 TB/s once enough blocks pull. Pairs always fit:
+// larger clusters do not fill the card (32 clusters of 4 took two waves).
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,10 @@ static constexpr unsigned kMostSplits = 16;
 
 static double stageTime(unsigned columns) {
   return columns >= 256   ? 0.63
+         : columns >= 224 ? 0.57
          : columns >= 192 ? 0.495
          : columns >= 128 ? 0.335
+         : columns >= 96  ? 0.265
          : columns >= 64  ? 0.19
                           : 0.165;
 }
@@ -40,7 +42,7 @@ double kernels::matmulTime(const MatmulProblem &problem, int64_t rowTiles,
   double compute = double(waves) * double(stages) * stageTime(schedule.columns);
   double bytes = 2.0 * double(problem.batch) * double(problem.k) *
                  double(problem.n + 128 * rowTiles);
-  double pulling = std::min(1.0, double(items) / 100.0);
+  double pulling = std::min(1.0, double(items) / 120.0);
   double memory = bytes / (4.2e6 * pulling);
   double time =
       std::max(compute, memory) + double(waves) * tileTime(schedule.columns);

@@ -41,7 +41,7 @@ static std::optional<ResultBox> getResultBox(Value result, unsigned argument,
   box.map.byteOffset = SymExpr(0);
   box.map.dims = {space.back(), m};
   box.map.strides = {rowStride * SymExpr(2)};
-  box.map.box = {kResultBoxColumns, kResultBoxRows};
+  box.map.box = {kResultBoxColumns, kWgmmaRows};
   box.map.swizzle = 128;
   for (size_t axis = flat ? 0 : rank - 2; axis-- > 0;) {
     if (space[axis] == SymExpr(1))

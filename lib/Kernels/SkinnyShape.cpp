@@ -286,8 +286,7 @@ static bool isPlain(const SkinnyShape &shape) {
 std::vector<artifact::TensorMap> SkinnyTiles::maps() const {
   WgmmaMatmul boxes = product;
   boxes.boxRows = boxRows;
-  boxes.boxColumns = columns();
-  return boxes.operandMaps();
+  return boxes.operandMaps({columns()});
 }
 
 llvm::SmallVector<SkinnyTiles, 3> SkinnyTiles::forRows() const {

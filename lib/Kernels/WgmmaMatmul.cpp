@@ -115,7 +115,23 @@ int64_t WgmmaMatmul::gridBlocks() const {
   return std::clamp<int64_t>(items, 1, kCardMultiprocessors);
 }
 
-std::vector<artifact::TensorMap> WgmmaMatmul::operandMaps() const {
+llvm::SmallVector<unsigned, 4> WgmmaMatmul::boxColumns() const {
+  if (rhs[0].major == Major::MN)
+    return {64};
+  llvm::SmallVector<unsigned, 4> columns = widths();
+  for (unsigned &c : columns)
+    c = resultColumns(c);
+  return columns;
+}
+
+unsigned WgmmaMatmul::weightMap(unsigned columns) const {
+  llvm::SmallVector<unsigned, 4> boxes = boxColumns();
+  const unsigned *set = llvm::find(boxes, resultColumns(columns));
+  return 1 + (set == boxes.end() ? 0 : set - boxes.begin()) * rhs.size();
+}
+
+std::vector<artifact::TensorMap>
+WgmmaMatmul::operandMaps(llvm::ArrayRef<unsigned> columns) const {
   bool bf16 = elementType(MatmulOp(products[0]).getLhs()).isBF16();
   auto make = [&](const MatmulOperand &o, const SymExpr &extent, unsigned box) {
     artifact::TensorMap map;
@@ -136,13 +152,14 @@ std::vector<artifact::TensorMap> WgmmaMatmul::operandMaps() const {
     return map;
   };
   std::vector<artifact::TensorMap> result{make(lhs, m, boxRows)};
-  for (const MatmulOperand &o : rhs)
-    result.push_back(make(o, n, boxColumns));
+  for (unsigned box : columns)
+    for (const MatmulOperand &o : rhs)
+      result.push_back(make(o, n, box));
   return result;
 }
 
 std::vector<artifact::TensorMap> WgmmaMatmul::maps() const {
-  std::vector<artifact::TensorMap> result = operandMaps();
+  std::vector<artifact::TensorMap> result = operandMaps(boxColumns());
   for (const ResultBox &box : results)
     result.push_back(box.map);
   return result;
@@ -298,13 +315,23 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   problem.batch = std::max<int64_t>(1, mm.batch.asConstant().value_or(1));
   auto [minRows, maxRows] =
       getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
-  llvm::SmallVector<unsigned> widths{256, 128};
+  // Widths of which boxes along the other axis, 64 columns of one weight, are
+  // a part; K-major tiles have boxes of their own width.
+  bool anyBox = mm.rhs[0].major == Major::K;
+  llvm::SmallVector<unsigned> widths{256};
+  if (anyBox)
+    widths.push_back(224);
   if (!gated)
-    widths.insert(widths.begin() + 1, 192);
+    widths.push_back(192);
+  widths.push_back(128);
+  // Two rows of tiles: enough of them for the card.
+  if (!gated && maxRows > kMatmulTileRows && maxRows <= 2 * kMatmulTileRows) {
+    if (anyBox)
+      widths.push_back(96);
+    widths.push_back(64);
+  }
   // One row of tiles: narrow ones, of which there are enough for the card.
-  // Boxes along the other axis are 64 columns of one weight.
   if (maxRows <= kMatmulTileRows) {
-    bool anyBox = mm.rhs[0].major == Major::K;
     if (!gated || anyBox)
       widths.push_back(64);
     if (!gated && anyBox)
@@ -318,13 +345,6 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
       llvm::divideCeil(std::max<int64_t>(minRows, 1), kMatmulTileRows);
   if (maxRows <= fewest * kMatmulTileRows)
     mm.rowTiles = fewest;
-  mm.boxColumns = 0;
-  for (unsigned columns : mm.widths())
-    mm.boxColumns = std::gcd(mm.boxColumns, mm.resultColumns(columns));
-  if (llvm::all_of(mm.widths(), [&](unsigned columns) {
-        return mm.resultColumns(columns) / mm.cluster() % kResultBoxColumns ==
-               0;
-      }))
-    mm.results = getResultBoxes(kernel, mm.space, mm.flat, mm.m);
+  mm.results = getResultBoxes(kernel, mm.space, mm.flat, mm.m);
   return mm;
 }

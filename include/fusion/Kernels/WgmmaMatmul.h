@@ -101,13 +101,14 @@ std::optional<MatmulOperand> getMatmulOperand(mlir::Value value,
                                               std::string &reason);
 
 /// A 16-bit result in row-major order, as boxes leave shared memory for it: 64
-/// columns of the 16 rows that one warp of a consumer holds.
+/// columns of a consumer's rows. (Boxes of the 16 rows that one warp holds made
+/// products 1.5 % slower.)
 struct ResultBox {
   artifact::TensorMap map;
   llvm::SmallVector<unsigned>
       batchAxes; ///< of the products' space, outer first
 };
-constexpr unsigned kResultBoxColumns = 64, kResultBoxRows = 16;
+constexpr unsigned kResultBoxColumns = 64;
 
 struct WgmmaMatmul {
   llvm::SmallVector<MatmulOp, 2> products;
@@ -117,11 +118,11 @@ struct WgmmaMatmul {
   int64_t n = 0, k = 0;
   MatmulOperand lhs;
   llvm::SmallVector<MatmulOperand, 2> rhs;
-  /// Rows of lhs and columns of B that one box of a tensor map holds. The lhs's
-  /// box ends with the most rows that there are: boxes that lie outside their
-  /// tensor are slow, and what a tile's further rows hold does not matter.
-  unsigned boxRows = kMatmulTileRows, boxColumns = 64;
-  /// One a result where all of them leave by boxes; else empty.
+  /// Rows of lhs that one box of a tensor map holds. It ends with the most rows
+  /// that there are: boxes that lie outside their tensor are slow, and what a
+  /// tile's further rows hold does not matter.
+  unsigned boxRows = kMatmulTileRows;
+  /// One a result where all of them can leave by boxes; else empty.
   std::vector<ResultBox> results;
   MatmulProblem problem;
   std::vector<MatmulPlanEntry> plan;
@@ -147,10 +148,17 @@ struct WgmmaMatmul {
   int64_t workspaceBytes() const;
   unsigned counterBytes() const;
   int64_t gridBlocks() const;
-  /// Of the operands.
-  std::vector<artifact::TensorMap> operandMaps() const;
+  /// Columns of a weight that one box holds, of each set of its tensor maps: a
+  /// K-major tile is one box, so that each width has a set.
+  llvm::SmallVector<unsigned, 4> boxColumns() const;
+  /// Of the lhs, then of a set of weights for each of `columns`.
+  std::vector<artifact::TensorMap>
+  operandMaps(llvm::ArrayRef<unsigned> columns) const;
   /// Of operands, then of results.
   std::vector<artifact::TensorMap> maps() const;
+  /// Where a tile's set of weights begins among them, and where results do.
+  unsigned weightMap(unsigned columns) const;
+  unsigned resultMap() const { return 1 + boxColumns().size() * rhs.size(); }
 };
 
 /// Boxes of all results of the kernel's products, or none.

@@ -2,7 +2,6 @@
 
 #include "TileEpilogue.h"
 #include "Pipeline.h"
-#include "WarpMma.h"
 #include "Warpgroup.h"
 #include "Wgmma.h"
 
@@ -123,51 +122,49 @@ void TileEpilogue::writeFragments(const Output &output, Chunk chunk,
   }
 }
 
-/// Each warp sends the rows that it holds: no other warp is waited for.
-void TileEpilogue::sendBox(const Output &output, Chunk chunk) {
-  const kernels::ResultBox &box = space.boxes[output.number];
-  // A buffer's box has left it when all but the other one's have; those of an
-  // earlier tile have had its products' time.
-  unsigned pending = stagedChunks == 0 ? 0 : 1;
-  Val buffer =
-      k.at(staging, int64_t(stagedChunks++ % 2) * kernels::kStagingBytes);
-  Val sends = k.lane() == 0;
-  k.when(sends, [&] { waitStores(k, pending); });
-  syncWarp(k);
-  writeFragments(output, chunk, buffer);
-  fenceForAsync(k);
-  syncWarp(k);
-  Val first = warpInGroup(k) * int64_t(kernels::kResultBoxRows);
+/// By one thread, which waits for it only when the buffer is needed again.
+void TileEpilogue::sendBox(const Output &output, Chunk chunk, Val buffer) {
   Val column = column0 + int64_t(chunk.first);
-  SmallVector<Val, 4> to = {column, row0 + first};
-  for (unsigned axis : llvm::reverse(box.batchAxes))
+  SmallVector<Val, 4> to = {column, row0};
+  for (unsigned axis : llvm::reverse(space.boxes[output.number].batchAxes))
     to.push_back(k.toI32(k.wrap(batch[axis].base)));
-  k.when(sends, [&] {
-    Val some = row0 + first < rowCount;
-    if (!whole)
-      some = some && column < k.i32(space.columns);
-    k.when(some, [&] {
-      storeTile(k, space.maps[output.number],
-                k.at(buffer, first * int64_t(kernels::kTileRowBytes)), to);
-    });
-    commitStores(k);
-  });
+  Val some = row0 < rowCount;
+  if (!whole)
+    some = some && column < k.i32(space.columns);
+  k.when(some, [&] { storeTile(k, space.maps[output.number], buffer, to); });
 }
 
 void TileEpilogue::finish() {
-  if (!space.boxes.empty())
-    k.when(k.lane() == 0, [&] { waitStores(k, 0, /*done=*/true); });
+  if (sends())
+    k.when(threadInGroup(k) == 0, [&] { waitStores(k, 0, /*done=*/true); });
 }
 
 /// Columns through shared memory.
 void TileEpilogue::stage(const Output &output, Chunk chunk) {
-  // Two buffers: whoever writes one has seen all threads leave it, at the
-  // barrier of the chunk between.
+  bool box = sends() && chunk.columns == kernels::kResultBoxColumns;
+  Val first = threadInGroup(k) == 0;
+  // Two buffers. Threads that copy have left one at the barrier of the chunk
+  // between; a box has left it when all but the last are under way. (The boxes
+  // of an earlier tile have had its products' time.)
+  unsigned pending = stagedChunks == 0 ? 0 : 1;
   Val buffer =
       k.at(staging, int64_t(stagedChunks++ % 2) * kernels::kStagingBytes);
+  if (sends()) {
+    k.when(first, [&] { waitStores(k, pending); });
+    meet(k, barrier, kWarpgroup);
+  }
   writeFragments(output, chunk, buffer);
+  if (box)
+    fenceForAsync(k);
   meet(k, barrier, kWarpgroup);
-  copyOut(output, chunk, buffer);
+  if (!box)
+    copyOut(output, chunk, buffer);
+  if (sends())
+    k.when(first, [&] {
+      if (box)
+        sendBox(output, chunk, buffer);
+      commitStores(k);
+    });
 }
 
 /// Whole rows of the chunk, 16 bytes a thread.
@@ -255,16 +252,14 @@ void TileEpilogue::store(ArrayRef<Val> accumulators, unsigned columns,
   for (Chunk chunk{0, 0}; chunk.first < columns; chunk.first += chunk.columns) {
     chunk.columns = std::min(64u, llvm::bit_floor(columns - chunk.first));
     for (const Output &output : outputs) {
-      if (!space.boxes.empty())
-        sendBox(output, chunk);
-      else if (output.staged)
+      if (output.staged)
         stage(output, chunk);
       else
         storeDirect(output, chunk);
     }
   }
   // An odd number of chunks: the next tile starts with the first buffer again.
-  if (space.boxes.empty() && stagedChunks % 2)
+  if (!sends() && stagedChunks % 2)
     meet(k, barrier, kWarpgroup);
   stagedChunks = 0;
   for (MatmulOp product : space.products)

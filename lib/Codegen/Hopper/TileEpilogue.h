@@ -4,9 +4,9 @@
 // group holds pieces of two rows (kernels::accumulatorElement). The group's
 // body is emitted for two neighbouring columns at a time. 16-bit results whose
 // rows allow it are gathered in shared memory, 64 columns at a time, and leave
-// in rows of 128 bytes: as boxes, which each warp sends on their way and does
-// not wait for, where the kernel has tensor maps of its results; else by the
-// threads. Others leave from the fragments.
+// in rows of 128 bytes: as boxes, which one thread sends on their way, where
+// the kernel has tensor maps of its results; else by the threads. Others leave
+// from the fragments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ struct TileSpace {
   bool flat;      ///< all axes but the last are rows
   SymExpr rows;   ///< M, or the product of all axes but the last
   int64_t columns;
-  /// One a result, and their tensor maps; tiles are then whole boxes wide.
+  /// One a result, and their tensor maps, where whole chunks leave so.
   llvm::ArrayRef<kernels::ResultBox> boxes = {};
   llvm::ArrayRef<Val> maps = {};
 };
@@ -59,6 +59,7 @@ private:
     unsigned first, columns;
   };
   bool canStage(const Output &output) const;
+  bool sends() const { return !space.boxes.empty(); }
   codegen::Indices leading(const codegen::Indices &batch, Val row);
   codegen::Index offsetOf(const codegen::Indices &at, const SymShape &strides);
   /// Columns [8 block + 2 (lane % 4), + width) of row `half`.
@@ -67,7 +68,7 @@ private:
   void provideProducts();
   /// A chunk's elements into `buffer`.
   void writeFragments(const Output &output, Chunk chunk, Val buffer);
-  void sendBox(const Output &output, Chunk chunk);
+  void sendBox(const Output &output, Chunk chunk, Val buffer);
   void stage(const Output &output, Chunk chunk);
   void copyOut(const Output &output, Chunk chunk, Val buffer);
   void storeDirect(const Output &output, Chunk chunk);

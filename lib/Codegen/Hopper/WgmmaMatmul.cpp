@@ -98,6 +98,9 @@ private:
   const WgmmaMatmul &mm;
   Type element;
   Val rowTiles, width, splits;
+  /// Of this block. Read before the roles part: of what one thread alone reads
+  /// the assembler does not know that it is uniform.
+  Val firstItem, itemStep;
   bool programmatic;
   /// No kernel of the program writes the weights: they are fetched before the
   /// previous kernel has ended.
@@ -219,9 +222,10 @@ void MatmulTemplate::loadWeights(MatmulTile tile, const Item &item, Place place,
   unsigned columns = mm.resultColumns(tile.columns);
   for (auto [i, weight] : llvm::enumerate(mm.rhs)) {
     int64_t row = kMatmulTileRows + i * columns;
-    load(weight, 1 + i, item, k.at(stageAt(tile, place), row * kTileRowBytes),
-         pipeline(tile).fullBarrier(place), item.column0, columns,
-         mm.boxColumns, depth * int64_t(kTileDepth));
+    load(weight, mm.weightMap(tile.columns) + i, item,
+         k.at(stageAt(tile, place), row * kTileRowBytes),
+         pipeline(tile).fullBarrier(place), item.column0, columns, columns,
+         depth * int64_t(kTileDepth));
   }
 }
 
@@ -229,10 +233,10 @@ void MatmulTemplate::loadWeights(MatmulTile tile, const Item &item, Place place,
 /// then with the lhs. Returns how many, and where the ring goes on.
 std::pair<Val, Place> MatmulTemplate::loadAhead(MatmulTile tile) {
   Pipeline pipe = pipeline(tile);
-  Item item = itemAt(tile, k.block());
+  Item item = itemAt(tile, firstItem);
   Val stages = k.i32(tile.stages());
   Val ahead =
-      k.select(k.block() < countItems(tile),
+      k.select(firstItem < countItems(tile),
                k.min(stages, item.endStage - item.firstStage), k.i32(0));
   k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
     IndexBuilder::Scope scope(ix);
@@ -256,13 +260,13 @@ void MatmulTemplate::produce(MatmulTile tile) {
   Val ahead;
   if (weightsFirst)
     std::tie(ahead, first) = loadAhead(tile);
-  k.loop(k.block(), countItems(tile), k.blocks(), first.values(),
+  k.loop(firstItem, countItems(tile), itemStep, first.values(),
          [&](Val number, ArrayRef<Val> outer) {
            IndexBuilder::Scope scope(ix);
            Item item = itemAt(tile, number);
            Val begin = item.firstStage;
            if (ahead)
-             begin = k.select(number == k.block(), begin + ahead, begin);
+             begin = k.select(number == firstItem, begin + ahead, begin);
            return k.loop(begin, item.endStage, k.i32(1), outer,
                          [&](Val depth, ArrayRef<Val> carried) {
                            IndexBuilder::Scope inner(ix);
@@ -461,19 +465,17 @@ KernelBuilder::Vals MatmulTemplate::combine(MatmulTile tile, const Item &item,
 
 void MatmulTemplate::consume(MatmulTile tile, Val consumer) {
   Pipeline pipe = pipeline(tile);
-  TileSpace space{mm.products,
-                  mm.space,
-                  mm.flat,
-                  mm.m,
-                  mm.n,
-                  mm.results,
-                  ArrayRef(f.maps).drop_front(1 + mm.rhs.size())};
+  unsigned columns = mm.resultColumns(tile.columns);
+  TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
+  if (columns / tile.cluster >= kResultBoxColumns) {
+    space.boxes = mm.results;
+    space.maps = ArrayRef(f.maps).drop_front(mm.resultMap());
+  }
   Val staging = k.at(k.dynamicShared(mm.stagingOffset()),
                      consumer * int64_t(mm.stagingBytes()));
   TileEpilogue epilogue(f, space, staging, consumer + 1);
-  unsigned columns = mm.resultColumns(tile.columns);
   bool whole = mm.n % columns == 0;
-  k.loop(k.block(), countItems(tile), k.blocks(), pipe.start().values(),
+  k.loop(firstItem, countItems(tile), itemStep, pipe.start().values(),
          [&](Val number, ArrayRef<Val> carried) {
            IndexBuilder::Scope scope(ix);
            Item item = itemAt(tile, number);
@@ -514,6 +516,8 @@ void MatmulTemplate::start() {
 void MatmulTemplate::build() {
   f.target->aligned = true;
   f.target->approximate = roundsAllResults(f.kernel);
+  firstItem = k.block();
+  itemStep = k.blocks();
   chooseSchedule();
   start();
   splitRoles(

@@ -17,7 +17,7 @@
 // LAUNCH: stage|few_rows|384|2|229632|128|0|0
 
 fusion.kernel @few_rows config #fusion.config<"matmul", {programmatic, step_invariant = array<i64: 1>}> sizes 0
-    (%x: tensor<256x4096xbf16>, %w: tensor<4096x4096xbf16>) {
-  %0 = fusion.matmul %x, %w {transpose_rhs} : (tensor<256x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<256x4096xbf16>
+    (%x: tensor<256x14336xbf16>, %w: tensor<4096x14336xbf16>) {
+  %0 = fusion.matmul %x, %w {transpose_rhs} : (tensor<256x14336xbf16>, tensor<4096x14336xbf16>) -> tensor<256x4096xbf16>
   fusion.yield %0 : tensor<256x4096xbf16>
 }

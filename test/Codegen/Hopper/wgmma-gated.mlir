@@ -16,12 +16,12 @@
 // CHECK-COUNT-2: cp.async.bulk.tensor.2d.global.shared::cta
 // CHECK-NOT: {{cp.async.bulk.tensor.2d.global|st.global}}
 
-// Boxes of 64 columns and 64 rows of each weight, of 16 rows of the result.
+// Boxes of 64 columns and 64 rows of each weight, of 64 rows of the result.
 // LAUNCH: stage|front|384|
 // LAUNCH-NEXT: map|0|10|0|128|4096;2048|8192|64;128
 // LAUNCH-NEXT: map|1|10|0|128|14336;4096|28672|64;64
 // LAUNCH-NEXT: map|2|10|0|128|14336;4096|28672|64;64
-// LAUNCH-NEXT: map|3|10|0|128|14336;2048|28672|64;16
+// LAUNCH-NEXT: map|3|10|0|128|14336;2048|28672|64;64
 
 fusion.kernel @front config #fusion.config<"matmul", {}> sizes 0
     (%x: tensor<2048x4096xf16>, %g: tensor<4096x14336xf16>, %u: tensor<4096x14336xf16>) {
