@@ -3,6 +3,8 @@
 //   concat(past, new) along the keys of an attention -> kv_append(past, new)
 //
 // `past` is an argument of the function: what the caller keeps between calls.
+// Keys may also be computed from what is cached (latent attention): then the
+// whole is a result, as many rows long as there are keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,6 +76,10 @@ struct RaiseAppends final : fusion::impl::RaiseAppendsBase<RaiseAppends> {
           Twine(concat.getInputs().size()) + " tensors, " +
               Twine(llvm::count_if(concat.getInputs(), isCached)) +
               " of them inputs of the model");
+    append(concat);
+  }
+
+  static void append(ConcatOp concat) {
     reportMatch("kv_append", concat.getLoc());
     OpBuilder builder(concat);
     auto append =
@@ -86,10 +92,23 @@ struct RaiseAppends final : fusion::impl::RaiseAppendsBase<RaiseAppends> {
   void runOnOperation() override {
     SmallVector<AttentionOp> attentions;
     getOperation().walk([&](AttentionOp op) { attentions.push_back(op); });
+    SmallVector<SymExpr> keys;
     for (AttentionOp op : attentions) {
       raise(op.getKey());
       raise(op.getValue());
+      keys.push_back(getSymShape(op.getKey())[2]);
     }
+    SmallVector<ConcatOp> latents;
+    getOperation().walk([&](ConcatOp op) {
+      bool isKept = llvm::any_of(op->getUsers(), [](Operation *user) {
+        return isa<func::ReturnOp>(user);
+      });
+      if (isKept && op.getInputs().size() == 2 && isCached(op.getInputs()[0]) &&
+          !isCached(op.getInputs()[1]) &&
+          llvm::is_contained(keys, getSymShape(op.getResult())[op.getAxis()]))
+        latents.push_back(op);
+    });
+    llvm::for_each(latents, append);
   }
 };
 } // namespace

@@ -4,6 +4,7 @@
 //
 // where rotate is (-b, a) of the halves (a, b) of x, or of its even and odd
 // elements; and the same spelled by pairs: (a*cos - b*sin, b*cos + a*sin).
+// Pairs may be read as even and odd elements and written as halves.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,8 @@ struct RopeMatch {
   Part x;
   mlir::Value cos, sin;
   bool interleaved;
+  /// The rotation is that of x with its even elements before its odd ones.
+  bool splitsPairs = false;
 };
 
 /// `root` is the sum x * cos + rotate(x) * sin.

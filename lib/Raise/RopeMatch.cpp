@@ -176,20 +176,20 @@ FailureOr<RopeMatch> raise::matchRopePairs(Value first, Value second,
         trace.step();
         int64_t half = lastSize(a);
         Part x = getPart(a);
-        int64_t step = interleaved ? 2 : 1;
+        int64_t step = x.steps.empty() ? 0 : x.steps.back();
         if (a.getType() != first.getType() || half < 1 ||
-            x.steps.back() != step)
+            (step != 2 && (interleaved || step != 1)))
           continue;
         x.steps.back() = 1;
         x.sizes.back() = SymExpr(2 * half);
         Part partner = getPart(b), expected = getPart(a);
         expected.starts.back() =
-            expected.starts.back() + SymExpr(interleaved ? 1 : half);
+            expected.starts.back() + SymExpr(step == 2 ? 1 : half);
         if (partner.base != expected.base ||
             partner.starts != expected.starts ||
             partner.sizes != expected.sizes || partner.steps != expected.steps)
           continue;
-        RopeMatch match{x, cos, sin, interleaved};
+        RopeMatch match{x, cos, sin, interleaved, !interleaved && step == 2};
         // One angle a pair: tables are as wide as a half.
         if (lastSize(cos) != half || lastSize(sin) != half ||
             failed(checkTable(cos, x, left, trace)) ||

@@ -55,6 +55,70 @@ func.func @pairs(%x: tensor<3x8xf32>, %cos: tensor<3x4xf32>, %sin: tensor<3x4xf3
 
 // -----
 
+// Pairs read as even and odd elements, written as halves (latent attention): views put the even ones first.
+// CHECK-LABEL: func.func @split_pairs
+// CHECK-NEXT: %[[P:.*]] = fusion.reshape %arg0 : (tensor<3x8xf32>) -> tensor<3x4x2xf32>
+// CHECK-NEXT: %[[T:.*]] = fusion.transpose %[[P]] perm = [0, 2, 1]
+// CHECK-NEXT: %[[X:.*]] = fusion.reshape %[[T]] : (tensor<3x2x4xf32>) -> tensor<3x8xf32>
+// CHECK-NEXT: fusion.rope %[[X]], %arg1, %arg2 : (tensor<3x8xf32>, tensor<3x4xf32>
+// CHECK-NEXT: return
+func.func @split_pairs(%x: tensor<3x8xf32>, %cos: tensor<3x4xf32>, %sin: tensor<3x4xf32>) -> tensor<3x8xf32> {
+  %a = fusion.slice %x starts = ["0", "0"] steps = [1, 2] : (tensor<3x8xf32>) -> tensor<3x4xf32>
+  %b = fusion.slice %x starts = ["0", "1"] steps = [1, 2] : (tensor<3x8xf32>) -> tensor<3x4xf32>
+  %ac = fusion.mul %a, %cos : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %bs = fusion.mul %b, %sin : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %bc = fusion.mul %b, %cos : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %as = fusion.mul %sin, %a : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %0 = fusion.sub %ac, %bs : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = fusion.add %as, %bc : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %2 = fusion.concat %0, %1 axis = 1 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x8xf32>
+  return %2 : tensor<3x8xf32>
+}
+
+// -----
+
+// What is not rotated stands before the halves.
+// CHECK-LABEL: func.func @beside
+// CHECK-DAG: %[[X:.*]] = fusion.slice %arg0 starts = ["0", "2"] steps = [1, 1] : (tensor<3x10xf32>) -> tensor<3x8xf32>
+// CHECK-DAG: %[[H:.*]] = fusion.slice %arg0 starts = ["0", "0"] steps = [1, 1] : (tensor<3x10xf32>) -> tensor<3x2xf32>
+// CHECK: %[[R:.*]] = fusion.rope %[[X]], %arg1, %arg2
+// CHECK-NEXT: fusion.concat %[[H]], %[[R]] axis = 1
+// CHECK-NEXT: return
+func.func @beside(%x: tensor<3x10xf32>, %cos: tensor<3x4xf32>, %sin: tensor<3x4xf32>) -> tensor<3x10xf32> {
+  %h = fusion.slice %x starts = ["0", "0"] steps = [1, 1] : (tensor<3x10xf32>) -> tensor<3x2xf32>
+  %a = fusion.slice %x starts = ["0", "2"] steps = [1, 1] : (tensor<3x10xf32>) -> tensor<3x4xf32>
+  %b = fusion.slice %x starts = ["0", "6"] steps = [1, 1] : (tensor<3x10xf32>) -> tensor<3x4xf32>
+  %ac = fusion.mul %a, %cos : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %bs = fusion.mul %b, %sin : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %bc = fusion.mul %b, %cos : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %as = fusion.mul %sin, %a : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %0 = fusion.sub %ac, %bs : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = fusion.add %as, %bc : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %2 = fusion.concat %h, %0, %1 axis = 1 : (tensor<3x2xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x10xf32>
+  return %2 : tensor<3x10xf32>
+}
+
+// -----
+
+// Every second element from the same start twice: no pairs.
+// CHECK-LABEL: func.func @no_pairs
+// CHECK-NOT: fusion.rope
+// CHECK: return
+func.func @no_pairs(%x: tensor<3x12xf32>, %cos: tensor<3x4xf32>, %sin: tensor<3x4xf32>) -> tensor<3x8xf32> {
+  %a = fusion.slice %x starts = ["0", "0"] steps = [1, 2] : (tensor<3x12xf32>) -> tensor<3x4xf32>
+  %b = fusion.slice %x starts = ["0", "3"] steps = [1, 2] : (tensor<3x12xf32>) -> tensor<3x4xf32>
+  %ac = fusion.mul %a, %cos : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %bs = fusion.mul %b, %sin : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %bc = fusion.mul %b, %cos : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %as = fusion.mul %sin, %a : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %0 = fusion.sub %ac, %bs : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = fusion.add %as, %bc : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %2 = fusion.concat %0, %1 axis = 1 : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x8xf32>
+  return %2 : tensor<3x8xf32>
+}
+
+// -----
+
 // Alternating elements, stacked again.
 // CHECK-LABEL: func.func @interleaved
 // CHECK-NEXT: fusion.rope %arg0, %arg1, %arg2 {interleaved}
