@@ -116,6 +116,28 @@ static LogicalResult layerNormalization(NodeImport &n) {
   return success();
 }
 
+/// A layer norm of each channel over all that lies behind it; weight and bias
+/// hold one number a channel.
+static LogicalResult instanceNormalization(NodeImport &n) {
+  SymShape shape = n.shape(0);
+  if (shape.size() < 3 || n.rank(1) != 1 || n.rank(2) != 1)
+    return n.fail("expected an input of rank 3 or more, and a scale and a bias "
+                  "of rank 1");
+  for (size_t i : {1u, 2u})
+    if (failed(n.equate(n.shape(i)[0], shape[1], "the channels")))
+      return failure();
+  SymExpr size = numElements(SymShape(shape.begin() + 2, shape.end()));
+  Value x = n.reshape(n.input(0), {shape[0], shape[1], size});
+  Value weight = n.reshape(n.input(1), {shape[1], 1}),
+        bias = n.reshape(n.input(2), {shape[1], 1});
+  Value y = LayerNormOp::create(
+      n.builder, n.loc, x.getType(), x, weight, bias,
+      n.builder.getF32FloatAttr(n.getFloat("epsilon", 1e-5f)),
+      n.builder.getI64IntegerAttr(2));
+  n.output(0, n.reshape(y, shape));
+  return success();
+}
+
 /// input [+ bias] + skip: the residual stream, the bias added to the product
 /// that it belongs to.
 static FailureOr<Value> residualSum(NodeImport &n, size_t biasInput) {
@@ -176,6 +198,7 @@ void fusion::addNormHandlers(HandlerMap &map) {
   map["::RMSNormalization"] = rmsNormalization<true>;
   map["::SimplifiedLayerNormalization"] = rmsNormalization<false>;
   map["com.microsoft::SimplifiedLayerNormalization"] = rmsNormalization<false>;
+  map["::InstanceNormalization"] = instanceNormalization;
   map["::LayerNormalization"] = layerNormalization;
   map["com.microsoft::SkipSimplifiedLayerNormalization"] = skipRmsNorm;
   map["com.microsoft::SkipLayerNormalization"] = skipLayerNorm;
