@@ -7,7 +7,7 @@
 // Products of few rows take 2.8 us beside their weights, and read lhs once a
 // tile at 14 TB/s. The planners' models compare tiles: with packed weights of
 // few rows a launch takes 1 us more; that of dense ones counts no launch, and
-// bursts run 6 % slower. A block of 128 queries and keys of attention takes 1.4
+// bursts run 2 % slower. A block of 128 queries and keys of attention takes 1.4
 // us of a multiprocessor, a tile 4 us beside its blocks; decode attention 5 us
 // beside its cache. On the ordinary units products reach 0.45 of the peak,
 // attention 0.3.
@@ -33,7 +33,7 @@ namespace {
 constexpr double kChainedLaunch = 1.4e-6;
 constexpr double kDenseShare = 0.96, kPackedShare = 0.93;
 constexpr double kPackedStart = 0.5e-6;
-constexpr double kFewPackedRows = 1e-6, kProductShare = 1.06;
+constexpr double kFewPackedRows = 1e-6, kProductShare = 1.02;
 constexpr double kFewRowsStart = 2.8e-6, kFewRowsCache = 14e12;
 constexpr double kAttentionBlock = 1.41e-6, kAttentionTile = 4e-6;
 constexpr double kDecodeStart = 5e-6;
@@ -233,8 +233,8 @@ CardPrediction Predictor::wgmma() const {
                                            : "the workspace");
   MatmulProblem problem = mm->problem;
   problem.batch = std::max<int64_t>(1, value(mm->batch));
-  p.seconds = device.launchSeconds.value +
-              1e-6 * kProductShare * matmulTime(problem, rowTiles, schedule);
+  p.seconds =
+      start() + 1e-6 * kProductShare * matmulTime(problem, rowTiles, schedule);
   return p;
 }
 
