@@ -78,6 +78,14 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
     return success();
   }
 
+  /// A number of the element type of `like`.
+  static Value createScalar(OpBuilder &builder, Location loc, double value,
+                            Value like) {
+    auto type = RankedTensorType::get({}, elementType(like));
+    Attribute attr = FloatAttr::get(elementType(like), value);
+    return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, attr));
+  }
+
   /// The one bias that says what the masks say.
   static Value createBias(OpBuilder &builder, Location loc, size_t rank,
                           const AttentionMatch &match) {
@@ -86,6 +94,9 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
       Value mask = toMask(builder, loc, added, rank);
       sum = sum ? AddOp::create(builder, loc, sum, mask).getResult() : mask;
     }
+    if (sum && match.floor)
+      sum = MaxOp::create(builder, loc, sum,
+                          createScalar(builder, loc, *match.floor, sum));
     if (!match.visible)
       return sum;
     Value visible = toMask(builder, loc, match.visible, rank);
@@ -94,17 +105,15 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
         return visible;
       return NotOp::create(builder, loc, visible.getType(), visible);
     }
-    auto type = RankedTensorType::get({}, elementType(sum));
-    Attribute value = FloatAttr::get(elementType(sum), match.hidden);
-    Value hidden =
-        ConstantOp::create(builder, loc, DenseElementsAttr::get(type, value));
+    double low = std::max(match.hidden, match.floor.value_or(match.hidden));
+    Value hidden = createScalar(builder, loc, low, sum);
     return match.visibleWhen
                ? WhereOp::create(builder, loc, visible, sum, hidden)
                : WhereOp::create(builder, loc, visible, hidden, sum);
   }
 
   static StringRef maskedRows(const AttentionMatch &match) {
-    if (match.visible && std::isfinite(match.hidden))
+    if (match.visible && (match.floor || std::isfinite(match.hidden)))
       return "uniform";
     return match.guarded ? "zero" : "nan";
   }

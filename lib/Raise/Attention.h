@@ -18,7 +18,10 @@ struct AttentionMatch {
   mlir::Value visible;                  ///< i1: scores are kept where...
   bool visibleWhen = true;              ///< ... it has this value
   double hidden = 0;                    ///< the score of the others
-  bool guarded = false;                 ///< NaN rows give zeros
+  /// What masked scores are raised to where they are lower: a number that
+  /// hides them still.
+  std::optional<double> floor;
+  bool guarded = false; ///< NaN rows give zeros
 };
 
 /// `root` is the product of the probabilities with v.

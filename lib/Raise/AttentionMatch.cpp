@@ -27,7 +27,7 @@ static bool leadsToProduct(Value value, unsigned depth) {
     return false;
   if (isa<MatmulOp>(op))
     return true;
-  if (!isa<AddOp, MulOp, DivOp, TanhOp, WhereOp>(op))
+  if (!isa<AddOp, MulOp, DivOp, TanhOp, WhereOp, MaxOp>(op))
     return false;
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     return leadsToProduct(operand, depth - 1);
@@ -115,6 +115,23 @@ struct ScoreWalk {
                       "two other values");
   }
 
+  /// max(masked scores, the least number): no score that is seen comes near.
+  LogicalResult takeFloor(MaxOp max) {
+    for (unsigned i : {0u, 1u}) {
+      auto least = getScalar(other(max, i));
+      if (!least || !sameShape(max->getOperand(i), max))
+        continue;
+      if (isScaled() || match.visible || match.floor || !match.added.empty() ||
+          !isHidden(*least, elementType(max.getResult())))
+        break;
+      match.floor = *least;
+      current = stripCasts(max->getOperand(i), bits);
+      return success();
+    }
+    return trace.fail("PATTERN", max, "masked scores above the least number",
+                      "another maximum");
+  }
+
   LogicalResult step() {
     Operation *op = current.getDefiningOp();
     if (auto scaled = getScaled(current))
@@ -123,6 +140,8 @@ struct ScoreWalk {
       return takeSum(add);
     if (auto where = dyn_cast_or_null<WhereOp>(op))
       return takeSelection(where);
+    if (auto max = dyn_cast_or_null<MaxOp>(op))
+      return takeFloor(max);
     return trace.fail("PATTERN", op, "a product of query and key",
                       describe(current));
   }

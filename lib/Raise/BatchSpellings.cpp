@@ -103,14 +103,56 @@ struct UnmergeBatch final : OpRewritePattern<MatmulOp> {
     return reshape.getInput();
   }
 
+  /// What stands between a merged operand and the product: its last axes
+  /// swapped, a division by one number. Null for anything else.
+  static Value getSource(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (auto transpose = dyn_cast_or_null<TransposeOp>(op))
+      return transpose.getPerm() == ArrayRef<int64_t>{0, 2, 1}
+                 ? transpose.getInput()
+                 : Value();
+    if (isa_and_nonnull<MulOp, DivOp>(op) && op->hasOneUse() &&
+        getSymShape(op->getOperand(1)).empty())
+      return op->getOperand(0);
+    return {};
+  }
+
+  /// Whether `value` is a merged one, behind what getSource() goes through.
+  static Value findUnmerged(Value value) {
+    for (unsigned depth = 0; depth < 4 && value; ++depth) {
+      if (Value inner = getUnmerged(value))
+        return inner;
+      value = getSource(value);
+    }
+    return {};
+  }
+
+  /// The same with four axes; findUnmerged(value) is not null.
+  static Value unmerge(Value value, PatternRewriter &rewriter) {
+    if (Value inner = getUnmerged(value))
+      return inner;
+    Operation *op = value.getDefiningOp();
+    Value inner = unmerge(getSource(value), rewriter);
+    SmallVector<int64_t> perm = {0, 1, 3, 2};
+    if (isa<TransposeOp>(op))
+      return TransposeOp::create(rewriter, op->getLoc(), inner, perm);
+    IRMapping map;
+    map.map(op->getOperand(0), inner);
+    Operation *moved = rewriter.clone(*op, map);
+    moved->getResult(0).setType(inner.getType());
+    return moved->getResult(0);
+  }
+
   LogicalResult matchAndRewrite(MatmulOp op,
                                 PatternRewriter &rewriter) const override {
-    Value a = getUnmerged(op.getLhs()), b = getUnmerged(op.getRhs());
+    Value a = findUnmerged(op.getLhs()), b = findUnmerged(op.getRhs());
     if (!a || !b)
       return rewriter.notifyMatchFailure(op, "batch axes are not merged");
     SymShape left = getSymShape(a), right = getSymShape(b);
     if (left[0] != right[0] || left[1] != right[1])
       return rewriter.notifyMatchFailure(op, "batch axes merge differently");
+    a = unmerge(op.getLhs(), rewriter);
+    b = unmerge(op.getRhs(), rewriter);
     SymShape result = getSymShape(op.getResult());
     SymShape shape = {left[0], left[1], result[1], result[2]};
     Value product =
@@ -151,7 +193,7 @@ struct MergeBehind final : RewritePattern {
 
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override {
-    if (!isa<AddOp, MulOp, DivOp, CastOp, SoftmaxOp, TanhOp>(op))
+    if (!isa<AddOp, MulOp, DivOp, CastOp, SoftmaxOp, TanhOp, MaxOp>(op))
       return rewriter.notifyMatchFailure(op, "no op on attention scores");
     unsigned at = getScores(op);
     Value result = op->getResult(0), x = op->getOperand(at);
@@ -160,10 +202,12 @@ struct MergeBehind final : RewritePattern {
       if (!scaled || scaled->x != x)
         return rewriter.notifyMatchFailure(op, "no product with a scalar");
     }
+    if (isa<MaxOp>(op) && !getScalar(op->getOperand(1)))
+      return rewriter.notifyMatchFailure(op, "no maximum with a scalar");
     Value inner = UnmergeBatch::getUnmerged(x);
     if (!inner || !x.hasOneUse() || !sameShape(x, result) ||
         !isa_and_nonnull<MatmulOp, AddOp, MulOp, DivOp, CastOp, SoftmaxOp,
-                         TanhOp>(inner.getDefiningOp()))
+                         TanhOp, MaxOp>(inner.getDefiningOp()))
       return rewriter.notifyMatchFailure(op, "input merges no product");
     auto softmax = dyn_cast<SoftmaxOp>(op);
     if (softmax && softmax.getAxis() != 2)
