@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs the test suites of a build and prints `N passed, N failed` as its last line.
 
-    run_tests.py --build build/dev [--suite lit|unit|e2e ...] [--filter REGEX] [--jobs N]
+    run_tests.py --build build/dev [--suite lit|unit|e2e|assemble ...] [--filter REGEX] [--jobs N]
 
-lit: FileCheck tests of test/<Phase>; unit: GoogleTest programs of build/PRESET/unittests; e2e: test/e2e. Skipped tests are
-listed with their reason and count as neither.
+lit: FileCheck tests of test/<Phase>; unit: GoogleTest programs of build/PRESET/unittests; e2e: test/e2e; assemble: every case of
+test/gpu, compiled for the card (without ptxas it is skipped). Skipped tests are listed with their reason and count as neither.
 """
 import argparse
 import json
@@ -96,7 +96,26 @@ def run_e2e(a, count):
         count.skipped += r["skipped"]
 
 
-SUITES = {"lit": run_lit, "unit": run_unit, "e2e": run_e2e}
+def run_assemble(a, count):
+    site = (a.build / "test" / "lit.site.cfg.py").read_text()
+    ptxas = pathlib.Path(re.search('fusion_ptxas = "(.*)"', site).group(1))
+    if not ptxas.is_file():
+        count.skipped.append("the sweep of test/gpu: no ptxas")
+        return
+    cmd = [sys.executable, SOURCE / "gpu" / "run.py", "--bin", a.build / "bin", "--only", "kernels,families", "--assemble", "--jobs", str(a.jobs)]
+    if a.filter:
+        cmd += ["--case", a.filter]
+    env = os.environ | {"PATH": f"{ptxas.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    p = subprocess.run(cmd, stdout=subprocess.PIPE, text=True, errors="replace", env=env)
+    print(p.stdout, end="", flush=True)
+    end = re.search(r"^(\d+) passed, (\d+) failed\s*\Z", p.stdout, re.M)
+    count.passed += int(end.group(1)) if end else 0
+    count.failed += re.findall(r"^FAIL ([^:\n]*)", p.stdout, re.M)
+    if not end or (p.returncode and not count.failed):
+        count.failed.append(f"the sweep of test/gpu ended with exit code {p.returncode}")
+
+
+SUITES = {"lit": run_lit, "unit": run_unit, "e2e": run_e2e, "assemble": run_assemble}
 
 
 def main():

@@ -144,31 +144,41 @@ void PrefillTemplate::copyBlock(bool isKey, const Tile &tile, Val block,
           full, {k.i32(64 * x), row + (int64_t(64) * y), head, tile.batch});
 }
 
-/// Keys run one block ahead of values.
-void PrefillTemplate::produce() {
-  prefetchMap(k, f.maps[0]);
-  prefetchMap(k, f.maps[1]);
+/// The block's tiles in turn: `body` takes and returns the round, and what is
+/// carried from one to the next.
+void PrefillTemplate::eachTile(
+    Vals carried,
+    llvm::function_ref<Vals(const Tile &, llvm::ArrayRef<Val>)> body) {
+  carried.insert(carried.begin(), k.i32(0));
   whileLoop(
-      k, {k.i32(0), k.i32(0)},
+      k, carried,
       [&](llvm::ArrayRef<Val> v) {
         IndexBuilder::Scope scope(ix);
         return tileOfRound(v[0]) < tiles;
       },
       [&](llvm::ArrayRef<Val> v) {
         IndexBuilder::Scope scope(ix);
-        Tile tile = decode(tileOfRound(v[0]));
-        copyBlock(true, tile, tile.lastBlock(), v[1]);
-        Vals count = k.loop(k.i32(1), tile.blocks, k.i32(1), {v[1]},
-                            [&](Val i, llvm::ArrayRef<Val> c) {
-                              IndexBuilder::Scope scope(ix);
-                              Val block = tile.lastBlock() - i;
-                              copyBlock(true, tile, block, c[0] + 1);
-                              copyBlock(false, tile, block + 1, c[0]);
-                              return Vals{c[0] + 1};
-                            });
-        copyBlock(false, tile, tile.firstBlock, count[0]);
-        return Vals{v[0] + 1, count[0] + 1};
+        return body(decode(tileOfRound(v[0])), v);
       });
+}
+
+/// Keys run one block ahead of values.
+void PrefillTemplate::produce() {
+  prefetchMap(k, f.maps[0]);
+  prefetchMap(k, f.maps[1]);
+  eachTile({k.i32(0)}, [&](const Tile &tile, llvm::ArrayRef<Val> v) {
+    copyBlock(true, tile, tile.lastBlock(), v[1]);
+    Vals count = k.loop(k.i32(1), tile.blocks, k.i32(1), {v[1]},
+                        [&](Val i, llvm::ArrayRef<Val> c) {
+                          IndexBuilder::Scope scope(ix);
+                          Val block = tile.lastBlock() - i;
+                          copyBlock(true, tile, block, c[0] + 1);
+                          copyBlock(false, tile, block + 1, c[0]);
+                          return Vals{c[0] + 1};
+                        });
+    copyBlock(false, tile, tile.firstBlock, count[0]);
+    return Vals{v[0] + 1, count[0] + 1};
+  });
 }
 
 //===----------------------------------------------------------------------===//
@@ -275,32 +285,24 @@ void PrefillTemplate::clearBehind(Val valid, Val count, Val parity) {
 /// The producer's other warps.
 void PrefillTemplate::help() {
   // Round, blocks so far, parities of the two barriers of values to clear.
-  whileLoop(
-      k, {k.i32(0), k.i32(0), k.i32(0)},
-      [&](llvm::ArrayRef<Val> v) {
+  eachTile({k.i32(0), k.i32(0)}, [&](const Tile &tile, llvm::ArrayRef<Val> v) {
+    Val valid = validKeys(tile.lastBlock());
+    Val isFirst = slot(v[1]) == 0;
+    Vals parities = k.choose(
+        valid < int64_t(p.blockKeys),
+        [&] {
+          IndexBuilder::Scope scope(ix);
+          clearBehind(valid, v[1], k.select(isFirst, v[2] & 1, v[2] >> 1));
+          return Vals{v[2] ^ k.select(isFirst, k.i32(1), k.i32(2))};
+        },
+        [&] { return Vals{v[2]}; });
+    if (alternates())
+      k.when(tileOfRound(v[0] + 1) < tiles, [&] {
         IndexBuilder::Scope scope(ix);
-        return tileOfRound(v[0]) < tiles;
-      },
-      [&](llvm::ArrayRef<Val> v) {
-        IndexBuilder::Scope scope(ix);
-        Tile tile = decode(tileOfRound(v[0]));
-        Val valid = validKeys(tile.lastBlock());
-        Val isFirst = slot(v[1]) == 0;
-        Vals parities = k.choose(
-            valid < int64_t(p.blockKeys),
-            [&] {
-              IndexBuilder::Scope scope(ix);
-              clearBehind(valid, v[1], k.select(isFirst, v[2] & 1, v[2] >> 1));
-              return Vals{v[2] ^ k.select(isFirst, k.i32(1), k.i32(2))};
-            },
-            [&] { return Vals{v[2]}; });
-        if (alternates())
-          k.when(tileOfRound(v[0] + 1) < tiles, [&] {
-            IndexBuilder::Scope scope(ix);
-            fetchQueries(v[0] + 1);
-          });
-        return Vals{v[0] + 1, v[1] + tile.blocks, parities[0]};
+        fetchQueries(v[0] + 1);
       });
+    return Vals{v[0] + 1, v[1] + tile.blocks, parities[0]};
+  });
 }
 
 /// S = Q K^T of one block, committed.

@@ -61,6 +61,9 @@ private:
   Tile decode(Val tile);
   Half halfOf(const Tile &tile);
   Half halfOf(const Tile &tile, Val which); ///< head and row alone
+  void
+  eachTile(Vals carried,
+           llvm::function_ref<Vals(const Tile &, llvm::ArrayRef<Val>)> body);
   void produce();
   void copyBlock(bool keys, const Tile &tile, Val block, Val count);
   void consume(Val consumer);
