@@ -160,12 +160,20 @@ struct CloneBucketsPass final
     static constexpr BucketClass deviceClasses[] = {
         {"decode", 1, 1}, {"small_m", 2, 64}, {"prefill", 65, -1}};
     OpBuilder builder(func);
-    for (const BucketClass &c : host ? ArrayRef<BucketClass>(hostClasses)
-                                     : ArrayRef<BucketClass>(deviceClasses)) {
+    // A token of each sequence: one row, or as many as the batch always has.
+    int64_t step =
+        rows->rows.evaluate([](std::string_view) { return 1; }).value_or(1);
+    for (BucketClass c : host ? ArrayRef<BucketClass>(hostClasses)
+                              : ArrayRef<BucketClass>(deviceClasses)) {
+      bool isStep = c.max == 1;
+      c.min = isStep ? step : std::max(c.min, step + 1);
+      c.max = isStep ? step : c.max;
+      if (c.max >= 0 && c.max < c.min)
+        continue;
       auto clone = cast<func::FuncOp>(builder.clone(*func));
       clone.setName(c.name);
       std::map<std::string, int64_t> fixed;
-      if (c.max == 1)
+      if (isStep)
         for (const std::string &symbol : rows->all)
           fixed[symbol] = 1;
       clone->setAttr(

@@ -8,9 +8,10 @@ include "mlir/Pass/PassBase.td"
 def CloneBuckets : Pass<"fusion-clone-buckets", "::mlir::ModuleOp"> {
   let summary = "one function for each class of token rows";
   let description = [{
-    Clones `@main` into `@decode` (one token row), `@small_m` (2 to 64) and
-    `@prefill` (more), each with the attribute `fusion.bucket`. In `@decode`
-    the symbols of the token rows are 1. The host needs two classes, `@decode`
+    Clones `@main` into `@decode` (one token row, or one a sequence where the
+    batch is fixed), `@small_m` (up to 64) and `@prefill` (more), each with the
+    attribute `fusion.bucket`. In `@decode` the symbols of the token rows are 1.
+    The host needs two classes, `@decode`
     and `@prefill`. A function without a symbolic token dimension or without a
     cache stays one `@main`.
   }];
