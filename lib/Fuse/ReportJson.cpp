@@ -46,6 +46,8 @@ static void printKernel(llvm::json::OStream &json, const KernelReport &k) {
   json.attribute("us", k.seconds * 1e6);
   if (!k.passedOver.empty())
     json.attribute("passed_over", k.passedOver);
+  if (!k.unpacked.empty())
+    json.attribute("unpacked", k.unpacked);
   json.attributeArray("stages", [&] {
     for (const StageReport &s : k.stages)
       json.object([&] {

@@ -131,6 +131,8 @@ static void printKernels(const FusionReport &report, const BucketTotals &bucket,
                     s.registers, scaled(s.sharedBytes, "B"), s.spillBytes);
     if (!k.passedOver.empty())
       os << "; not the template before it: " << k.passedOver;
+    if (!k.unpacked.empty())
+      os << "; quantised weights are read element by element: " << k.unpacked;
     os << "\n";
   }
 }

@@ -97,10 +97,15 @@ unsigned LowBitMatmul::sumsBytes(const LowBitTile &t) const {
   return areaBytes(t) * kLowBitConsumers * t.cluster;
 }
 
+// Warp groups that take turns have stages of their own: of one that the other
+// has not yet seen filled, the parity of its barrier says nothing.
 unsigned LowBitMatmul::stages(const LowBitTile &t) const {
   unsigned most = t.resident == 2 ? kHalfBytes : kSharedBytes;
   unsigned room = most - kBarrierBytes - sumsBytes(t);
-  return std::min(room / stageBytes(t), kMostStages);
+  unsigned turnStages = kLowBitTurn / t.depth();
+  unsigned all = std::min(room / stageBytes(t), kMostStages);
+  return t.sharers > 1 ? all / (turnStages * t.sharers) * turnStages * t.sharers
+                       : all;
 }
 
 unsigned LowBitMatmul::barrierOffset(const LowBitTile &t) const {
@@ -291,7 +296,8 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
   mm.n = first.n;
   mm.k = first.k;
   if (!takesGroup(first))
-    return refuse("columns that share a scale are not a power of two of them");
+    return refuse("groups of columns that share a scale are neither 16, 32 or "
+                  "64 nor a multiple of 128");
   if (first.zeros && first.oneScale)
     return refuse("one zero point for all");
   MatmulOp product = first.product;

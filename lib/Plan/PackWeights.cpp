@@ -56,25 +56,37 @@ public:
           auto it = layouts.find(part.first);
           return it->second == part.second && !blocked.contains(part.first);
         };
-        if (llvm::all_of(parts, fits))
+        const auto *other = llvm::find_if_not(parts, fits);
+        if (other == parts.end())
           continue;
+        StringRef why = blocked.lookup(other->first);
+        if (why.empty())
+          why = "its codes, scales and zero points serve each other elsewhere";
         for (const auto &part : parts)
-          changed |= blocked.insert(part.first).second;
+          changed |= blocked.try_emplace(part.first, why).second;
       }
     }
   }
 
   void mark(GroupOp group) {
     SmallVector<int64_t> fragments, strips;
+    StringRef unpacked;
     for (auto [i, input] : llvm::enumerate(group.getInputs())) {
       auto key = keyOf(input);
       auto it = key ? layouts.find(*key) : layouts.end();
-      if (it == layouts.end() || blocked.contains(*key))
+      if (it == layouts.end())
         continue;
+      if (auto why = blocked.find(*key); why != blocked.end()) {
+        unpacked = why->second;
+        continue;
+      }
       (it->second == PackedLayout::Fragments ? fragments : strips)
           .push_back(int64_t(i));
     }
-    if (fragments.empty() && strips.empty())
+    bool product = !group.getBlock()->getOps<MatmulOp>().empty();
+    if (!product)
+      unpacked = "";
+    if (fragments.empty() && strips.empty() && unpacked.empty())
       return;
     Builder builder(group.getContext());
     KernelConfigAttr config = group.getKernelAttr();
@@ -84,6 +96,8 @@ public:
                  builder.getDenseI64ArrayAttr(fragments));
     if (!strips.empty())
       params.set(kernels::kStripsParam, builder.getDenseI64ArrayAttr(strips));
+    if (!unpacked.empty())
+      params.set(kernels::kUnpackedParam, builder.getStringAttr(unpacked));
     group.setKernelAttr(
         KernelConfigAttr::get(group.getContext(), config.getFamily(),
                               params.getDictionary(group.getContext())));
@@ -103,7 +117,8 @@ private:
       });
     }
     if (!known)
-      blocked.insert(*keyOf(use.get()));
+      blocked.try_emplace(*keyOf(use.get()),
+                          "its codes, scales or zero points are read by other ops too");
   }
 
   void collectProduct(GroupOp group, MatmulOp product) {
@@ -126,15 +141,20 @@ private:
       add(weight->zeros, PackedLayout::Strips);
     for (auto &part : parts) {
       auto [it, inserted] = layouts.insert(part);
-      if (it->second != part.second || !constant ||
-          (inserted && holdsSpecialCodes(part.first.first, part.first.second)))
-        blocked.insert(part.first);
+      if (it->second != part.second)
+        blocked.try_emplace(part.first, "one tensor is codes and scales");
+      else if (!constant)
+        blocked.try_emplace(part.first, "it is not constant in all parts");
+      else if (inserted &&
+               holdsSpecialCodes(part.first.first, part.first.second))
+        blocked.try_emplace(part.first,
+                            "codes or scales of FP8 hold NaN or infinity");
     }
     products.push_back(std::move(parts));
   }
 
   llvm::MapVector<Key, PackedLayout> layouts;
-  llvm::DenseSet<Key> blocked;
+  llvm::DenseMap<Key, StringRef> blocked; ///< and why
   SmallVector<Parts> products;
 };
 

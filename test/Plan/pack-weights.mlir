@@ -15,7 +15,7 @@
 // CHECK-DAG: plan.constant @p "p" : tensor<32x64xi4> = #
 // CHECK-DAG: plan.constant @t "t" : tensor<32x2xbf16> = #
 // CHECK: fusion.kernel @product_0 config #fusion.config<"matmul", {fragments = array<i64: 1>, {{.*}}strips = array<i64: 2>}>
-// CHECK: fusion.kernel @product_1 config #fusion.config<"matmul", {programmatic, step_invariant = array<i64: 0, 1, 2>}>
+// CHECK: fusion.kernel @product_1 config #fusion.config<"matmul", {programmatic, step_invariant = array<i64: 0, 1, 2>, unpacked = "its codes, scales or zero points are read by other ops too"}>
 // CHECK: fusion.kernel @rows_0 config #fusion.config<"pointwise", {fragments = array<i64: 0>
 func.func @one(%x: !x, %i: tensor<3xi64>) -> (!y, !y, tensor<64x32xi8>, tensor<3x64xi8>) attributes {fusion.device = "card"} {
   %q = fusion.weight "q" at <"m.data", 0, 1024> : !q

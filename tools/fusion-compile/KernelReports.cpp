@@ -72,6 +72,7 @@ void ProgramReport::add(plan::LaunchOp launch) {
   entry.family = prediction.family;
   entry.choice = prediction.choice;
   entry.seconds = prediction.seconds;
+  entry.unpacked = kernels::whyNotLowBit(op, kernel.launch);
   for (const artifact::CardStage &stage : kernel.launch.stages)
     entry.stages.push_back({stage.threads, stage.cluster, stage.registers,
                             stage.sharedBytes + stage.staticSharedBytes,

@@ -77,6 +77,7 @@ struct KernelReport {
   unsigned launches = 0;
   std::string family, choice; ///< template and tiles at the bucket's sizes
   std::string passedOver;     ///< why not the template preferred to it
+  std::string unpacked;       ///< why quantised weights are read one by one
   double seconds = 0;         ///< of one launch, predicted
   std::vector<StageReport> stages;
 };

@@ -26,6 +26,10 @@ CardPrediction predictLaunch(KernelOp kernel, const CardLaunch &launch,
                              llvm::ArrayRef<int64_t> sizes,
                              const target::DeviceDescription &device);
 
+/// Why products with quantised weights run in a template that reads them
+/// element by element, right but slower; empty where they do not.
+std::string whyNotLowBit(KernelOp kernel, const CardLaunch &launch);
+
 } // namespace fusion::kernels
 
 #endif // FUSION_KERNELS_CARDPREDICTION_H

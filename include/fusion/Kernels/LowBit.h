@@ -40,6 +40,8 @@ constexpr const char *kStripsLayout = "strips";
 /// array<i64: operands>.
 constexpr const char *kFragmentsParam = "fragments";
 constexpr const char *kStripsParam = "strips";
+/// And why a quantised weight is not packed: unpacked = "..".
+constexpr const char *kUnpackedParam = "unpacked";
 
 /// How an operand of the kernel lies in memory.
 PackedLayout getPackedLayout(KernelOp kernel, unsigned operand);
