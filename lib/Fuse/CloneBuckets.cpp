@@ -90,16 +90,16 @@ DictionaryAttr fuse::makeBucket(MLIRContext *context, const SymExpr &rows,
   return attrs.getDictionary(context);
 }
 
-/// Token rows that are typical of a bucket: its only number, a small batch, or
-/// a prompt.
-static int64_t likelyRows(DictionaryAttr bucket) {
-  auto number = [&](StringRef name) -> std::optional<int64_t> {
-    if (auto attr = bucket.getAs<IntegerAttr>(name))
-      return attr.getInt();
-    return std::nullopt;
-  };
-  auto max = number("max");
-  return max ? std::max<int64_t>(1, *max / 4) : 512;
+/// Rows of a token of each sequence: one, or as many as the batch always has.
+static int64_t rowsOfStep(const TokenRows &rows) {
+  return rows.rows.evaluate([](std::string_view) { return 1; }).value_or(1);
+}
+
+/// Tokens of a sequence that are typical of a bucket: its only number, a few,
+/// or a prompt.
+static int64_t likelyTokens(DictionaryAttr bucket, const TokenRows &rows) {
+  auto max = bucket.getAs<IntegerAttr>("max");
+  return max ? std::max<int64_t>(1, max.getInt() / 4 / rowsOfStep(rows)) : 512;
 }
 
 std::map<std::string, int64_t> fuse::likelySizes(func::FuncOp func) {
@@ -113,7 +113,7 @@ std::map<std::string, int64_t> fuse::likelySizes(func::FuncOp func) {
   for (const std::string &symbol : rows->all)
     sizes[symbol] = 1;
   auto bucket = func->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
-  sizes[rows->tokens] = bucket ? likelyRows(bucket) : 512;
+  sizes[rows->tokens] = bucket ? likelyTokens(bucket, *rows) : 512;
   return sizes;
 }
 
@@ -160,9 +160,7 @@ struct CloneBucketsPass final
     static constexpr BucketClass deviceClasses[] = {
         {"decode", 1, 1}, {"small_m", 2, 64}, {"prefill", 65, -1}};
     OpBuilder builder(func);
-    // A token of each sequence: one row, or as many as the batch always has.
-    int64_t step =
-        rows->rows.evaluate([](std::string_view) { return 1; }).value_or(1);
+    int64_t step = rowsOfStep(*rows);
     for (BucketClass c : host ? ArrayRef<BucketClass>(hostClasses)
                               : ArrayRef<BucketClass>(deviceClasses)) {
       bool isStep = c.max == 1;
