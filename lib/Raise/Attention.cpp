@@ -11,6 +11,7 @@
 #include "Patterns.h"
 
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace fusion;
@@ -106,6 +107,14 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
       return NotOp::create(builder, loc, visible.getType(), visible);
     }
     double low = std::max(match.hidden, match.floor.value_or(match.hidden));
+    // Scores are added to the least number of fp16 without a rounding, and
+    // would tell apart keys in rows that see none: fp32 has a lower one.
+    if (elementType(sum).isF16()) {
+      auto wide = withElementType(sum.getType(), builder.getF32Type());
+      sum = CastOp::create(builder, loc, wide, sum);
+      if (std::isfinite(low))
+        low = std::numeric_limits<float>::lowest();
+    }
     Value hidden = createScalar(builder, loc, low, sum);
     return match.visibleWhen
                ? WhereOp::create(builder, loc, visible, sum, hidden)

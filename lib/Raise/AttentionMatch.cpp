@@ -124,6 +124,11 @@ struct ScoreWalk {
       if (isScaled() || match.visible || match.floor || !match.added.empty() ||
           !isHidden(*least, elementType(max.getResult())))
         break;
+      // Beside -65504 a score counts, in rows that see nothing.
+      if (elementType(max.getResult()).isF16())
+        return trace.fail("MASK_UNPROVEN", max,
+                          "a least number beside which no score counts",
+                          std::to_string(*least));
       match.floor = *least;
       current = stripCasts(max->getOperand(i), bits);
       return success();
