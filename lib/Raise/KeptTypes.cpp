@@ -124,7 +124,7 @@ void KeptTypes::visit(Operation *op) {
     kept.insert(result);
 }
 
-void KeptTypes::request(Value value) {
+bool KeptTypes::request(Value value) {
   llvm::SetVector<Value> slice;
   slice.insert(value);
   for (size_t i = 0; i < slice.size(); ++i) {
@@ -136,7 +136,7 @@ void KeptTypes::request(Value value) {
                                     classOf(op)) &&
                  !isa<RopeOp>(op);
     if (!light)
-      return;
+      return false;
     for (Value operand : op->getOperands())
       if (isF32(operand))
         slice.insert(operand);
@@ -145,6 +145,19 @@ void KeptTypes::request(Value value) {
     if (Operation *op = v.getDefiningOp();
         op && isF32(v) && classOf(op) != OpClass::Constant)
       kept.insert(v);
+  return true;
+}
+
+/// A bias of products (relative positions) is rounded, the numbers that hide
+/// are not: beside the least one of fp16 a score still counts.
+void KeptTypes::requestMask(Value bias) {
+  Operation *op = bias.getDefiningOp();
+  if (!isF32(bias) || contains(bias) || request(bias) || !op ||
+      !isa<AddOp, WhereOp, MaxOp>(op))
+    return;
+  kept.insert(bias);
+  for (Value operand : op->getOperands())
+    requestMask(operand);
 }
 
 KeptTypes::KeptTypes(Block &block) {
@@ -157,8 +170,8 @@ KeptTypes::KeptTypes(Block &block) {
           request(rope.getSin());
         })
         .Case([&](AttentionOp attention) {
-          if (attention.getBias() && isF32(attention.getBias()))
-            request(attention.getBias());
+          if (attention.getBias())
+            requestMask(attention.getBias());
         })
         .Case([&](DequantizeOp dequantize) {
           request(dequantize.getScale());

@@ -33,8 +33,10 @@ private:
   bool isKeptProduct(MatmulOp op);
   bool isStatistic(mlir::Operation *op);
   /// Keeps what `value` is computed from, where that is light: no product, no
-  /// attention, no norm.
-  void request(mlir::Value value);
+  /// attention, no norm. False when it is not.
+  bool request(mlir::Value value);
+  /// The same for the bias of an attention, or for the parts of it that are.
+  void requestMask(mlir::Value bias);
 
   llvm::DenseSet<mlir::Value> kept, constants;
 };
