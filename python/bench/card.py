@@ -37,8 +37,8 @@ SECTIONS = ("gemm", "gemm-rows", "gated", "gemv", "norm", "attention", "decode-a
 def environment():
     import torch
     import triton
-    query = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True)
-    return {"card": query.stdout.strip(), "torch": torch.__version__, "triton": triton.__version__, "cuda": torch.version.cuda,
+    query = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
+    return {"card": f"{torch.cuda.get_device_name()}, {query.stdout.splitlines()[0]}", "torch": torch.__version__, "triton": triton.__version__, "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(), "date": time.strftime("%Y-%m-%d", time.gmtime())}
 
 

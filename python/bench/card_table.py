@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """README's tables of a run of card.py: what was measured, beside the best peer, what is asked, and what was predicted.
 
-    card_table.py results.json [--readme README.md]
+    card_table.py results.json... [--readme README.md]
 
-Prints Markdown; with --readme it takes the place of what stands between `<!-- card.py -->` and `<!-- /card.py -->` in that file.
+Several files are parts of one run: the same card, versions and day, other sections (cards of one machine may share the work). Prints Markdown; with --readme it takes the place of what stands between `<!-- card.py -->` and `<!-- /card.py -->` in that file.
 """
 import argparse
 import collections
@@ -82,12 +82,21 @@ def render(run):
             yield f"| {name} | " + " | ".join(point.cells()) + " |"
 
 
+def read(paths):
+    """The parts of a run as one; the ceilings are those of the first."""
+    parts = [json.loads(path.read_text()) for path in paths]
+    for path, part in zip(paths, parts):
+        if part["environment"] != parts[0]["environment"]:
+            sys.exit(f"{path}: not of the run of {paths[0]}: {part['environment']}, expected {parts[0]['environment']}")
+    return {**parts[0], "results": [r for part in parts for r in part["results"]]}
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("results", type=pathlib.Path)
+    p.add_argument("results", type=pathlib.Path, nargs="+")
     p.add_argument("--readme", type=pathlib.Path)
     a = p.parse_args()
-    text = "\n".join(render(json.loads(a.results.read_text())))
+    text = "\n".join(render(read(a.results)))
     if not a.readme:
         print(text)
         return
