@@ -174,7 +174,8 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     getOperation().walk([](Operation *op) {
       if (isOnlyReturned(op))
         return;
-      if (isa<SqrtOp, RsqrtOp>(op))
+      // The root of one number is a scale of attention, not a norm of rows.
+      if (isa<SqrtOp, RsqrtOp>(op) && !getSymShape(op->getResult(0)).empty())
         visitRoot(op);
       else if (auto softmax = dyn_cast<SoftmaxOp>(op))
         visitSoftmax(softmax);
