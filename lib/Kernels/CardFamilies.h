@@ -37,9 +37,11 @@ bool hasPackedResult(KernelOp kernel);
 /// Ops of a kernel whose tiles of products go through an epilogue of registers.
 bool isTileOp(mlir::Operation &op);
 /// The products of a kernel whose other ops are of that kind, and whose results
-/// lie over them; nullopt, with a reason, where it has others.
-std::optional<ProductShape> getTileProducts(KernelOp kernel,
-                                            std::string &reason);
+/// lie over them; nullopt, with a reason, where it has others. `before` are
+/// left out: ops that make lhs.
+std::optional<ProductShape>
+getTileProducts(KernelOp kernel, std::string &reason,
+                llvm::ArrayRef<mlir::Operation *> before = {});
 /// Adds the next function of the kernel.
 void addStage(CardLaunch &launch, KernelOp kernel, unsigned threads,
               SymExpr grid);

@@ -209,6 +209,9 @@ CardPrediction Predictor::lowBit() const {
     p.choice += formatv(", K shared by clusters of {0}", t.cluster);
   if (mm->streams(t))
     p.choice += ", last tiles stream-K";
+  if (mm->norm)
+    p.choice += mm->norm->sum ? ", addition and norm within"
+                              : ", norm within";
   p.seconds = 1e-6 * lowBitTime(mm->problem, rows, t) +
               (rows < 128 ? kFewPackedRows : 0);
   return p;

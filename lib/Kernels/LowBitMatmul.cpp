@@ -155,6 +155,13 @@ int64_t LowBitMatmul::workspaceBytes() const {
 }
 
 unsigned LowBitMatmul::counterBytes() const {
+  // The counter of rows, and the rows.
+  if (norm) {
+    int64_t rows = 0;
+    for (const LowBitTile &t : plan.tiles)
+      rows = std::max(rows, int64_t(llvm::alignTo(mostRows, t.columns)));
+    return unsigned(kNormOffset + rows * turns() * kLowBitTurn * 2);
+  }
   return workspaceBytes() ? unsigned(gridBlocks()) * kLowBitConsumers * 4 : 0;
 }
 
@@ -201,9 +208,11 @@ LowBitMatmul::allMaps() const {
     x.strides = {lhs.stride * SymExpr(2)};
     x.box = {64, boxRows(t)};
     x.swizzle = 128;
-    of.lhs = add(x);
-    x.box[1] = partRows(t);
-    of.lhsPart = add(x);
+    if (!norm) {
+      of.lhs = add(x);
+      x.box[1] = partRows(t);
+      of.lhsPart = add(x);
+    }
     for (const LowBitWeight &w : weights) {
       artifact::TensorMap map;
       map.argument = w.codes.getArgNumber();
@@ -254,6 +263,7 @@ static LowBitProblem problemOf(const LowBitMatmul &mm) {
   p.n = mm.n * p.products;
   p.k = mm.k;
   p.bits = w.bits;
+  p.norm = mm.norm.has_value();
   if (mm.scaled)
     p.bits += 8.0 * stripBytes(w.scale()) / double(w.group);
   if (w.zeros)
@@ -265,6 +275,50 @@ static LowBitProblem problemOf(const LowBitMatmul &mm) {
   return p;
 }
 
+/// The norm that makes lhs, of an operand or of a sum of two.
+static std::optional<LowBitNorm> findNorm(KernelOp kernel, Value lhs) {
+  LowBitNorm norm;
+  norm.op = lhs.getDefiningOp<RmsNormOp>();
+  if (!norm.op)
+    return std::nullopt;
+  norm.sum = norm.op.getInput().getDefiningOp<AddOp>();
+  if (norm.sum)
+    for (auto [i, value] : llvm::enumerate(kernel.getYield().getValues()))
+      if (value == norm.sum.getResult())
+        norm.result = unsigned(i);
+  return norm;
+}
+
+/// What of a norm the template computes; else why not.
+static const char *checkNorm(const LowBitMatmul &mm) {
+  RmsNormOp op = mm.norm->op;
+  if (mm.mostRows > kLowBitNormRows)
+    return "many rows have their norm computed before";
+  if (mm.k > kLowBitNormColumns || mm.k % 8 != 0)
+    return "rows of the norm before the product are too long";
+  if (elementType(op.getInput()) != mm.element)
+    return "the norm before the product is of another type";
+  if (!mm.lhs.offset.isConstant() ||
+      (mm.norm->addend && !mm.norm->addend->offset.isConstant()))
+    return "the norm's rows begin at an unknown place";
+  if (Value weight = op.getWeight()) {
+    if (!isa<BlockArgument>(weight) || elementType(weight) != mm.element ||
+        numElements(weight.getType()) != SymExpr(mm.k))
+      return "the norm's weight is no operand of k elements of lhs's type";
+  }
+  if (llvm::any_of(op->getUsers(),
+                   [](Operation *user) { return !isa<MatmulOp>(user); }))
+    return "others read the norm";
+  AddOp sum = mm.norm->sum;
+  if (sum && hasStorage(cast<RankedTensorType>(sum.getType())))
+    return "the normalised sum is a state";
+  if (sum && llvm::any_of(sum->getUsers(), [&](Operation *user) {
+        return user != op && !isa<YieldOp>(user);
+      }))
+    return "the product's epilogue reads the normalised sum";
+  return nullptr;
+}
+
 std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
                                                      unsigned mostResident,
                                                      std::string &reason) {
@@ -273,12 +327,21 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
       reason = why;
     return std::nullopt;
   };
-  auto shape = getTileProducts(kernel, reason);
+  LowBitMatmul mm;
+  SmallVector<Operation *> before;
+  for (auto product : kernel.getBlock()->getOps<MatmulOp>())
+    if ((mm.norm = findNorm(kernel, product.getLhs())))
+      break;
+  if (mm.norm) {
+    before.push_back(mm.norm->op);
+    if (mm.norm->sum)
+      before.push_back(mm.norm->sum);
+  }
+  auto shape = getTileProducts(kernel, reason, before);
   if (!shape)
     return std::nullopt;
   if (!shape->flat)
     return refuse("no product of matrices");
-  LowBitMatmul mm;
   mm.space = shape->space;
   mm.m = shape->m;
   auto n = shape->n.asConstant();
@@ -305,18 +368,43 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
   if ((!mm.element.isBF16() && !mm.element.isF16()) ||
       elementType(product.getRhs()) != mm.element)
     return refuse("operands are not 16-bit floats of one type");
-  auto lhs =
-      getMatmulOperand(product.getLhs(), mm.m, mm.k, product.getTransposeLhs(),
-                       /*flat=*/true, mm.space.size(), reason);
+  auto rowsOf = [&](Value value) {
+    auto operand =
+        getMatmulOperand(value, mm.m, mm.k, product.getTransposeLhs(),
+                         /*flat=*/true, mm.space.size(), reason);
+    if (operand && operand->major != Major::K) {
+      refuse("lhs is not contiguous along k");
+      operand.reset();
+    }
+    return operand;
+  };
+  Value source = product.getLhs();
+  if (mm.norm) {
+    source = mm.norm->op.getInput();
+    if (Value weight = mm.norm->op.getWeight())
+      mm.norm->weight = dyn_cast<BlockArgument>(weight);
+    if (mm.norm->sum) {
+      source = mm.norm->sum.getLhs();
+      Value other = mm.norm->sum.getRhs();
+      if (getSymShape(other) != getSymShape(source) ||
+          elementType(other) != elementType(source))
+        return refuse("the normalised sum is of different tensors");
+      mm.norm->addend = rowsOf(other);
+      if (!mm.norm->addend)
+        return std::nullopt;
+    }
+  }
+  auto lhs = rowsOf(source);
   if (!lhs)
     return std::nullopt;
-  if (lhs->major != Major::K)
-    return refuse("lhs is not contiguous along k");
   mm.lhs = *lhs;
   mm.scaled = !first.oneScale && first.group < first.k;
   auto [minRows, maxRows] =
       getRowBounds(kernel, mm.m).value_or(RowBounds{1, INT64_MAX});
   mm.mostRows = maxRows;
+  if (mm.norm)
+    if (const char *why = checkNorm(mm))
+      return refuse(why);
   mm.problem = problemOf(mm);
   mm.plan = planLowBit(mm.problem, minRows, maxRows, mostResident);
   return mm;

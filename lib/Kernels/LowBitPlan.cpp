@@ -122,6 +122,8 @@ private:
 
 void Planner::addTiles(Tiles &tiles, unsigned columns, unsigned cluster,
                        unsigned resident) const {
+  if (problem.norm && columns > kLowBitNormRows)
+    return;
   // Eight columns are measured, and gain, where nothing shares the tile.
   if (columns == 8 && (cluster > 1 || problem.products > 1))
     return;

@@ -240,8 +240,9 @@ bool kernels::isTileOp(Operation &op) {
                                        fusable.getOpClass());
 }
 
-std::optional<ProductShape> kernels::getTileProducts(KernelOp kernel,
-                                                     std::string &reason) {
+std::optional<ProductShape>
+kernels::getTileProducts(KernelOp kernel, std::string &reason,
+                         ArrayRef<Operation *> before) {
   auto refuse = [&](const char *why) {
     if (reason.empty())
       reason = why;
@@ -251,10 +252,11 @@ std::optional<ProductShape> kernels::getTileProducts(KernelOp kernel,
   if (!shape)
     return refuse("no product, or its results lie over another space");
   for (Operation &op : *kernel.getBlock())
-    if (!isTileOp(op))
+    if (!isTileOp(op) && !llvm::is_contained(before, &op))
       return refuse("an op of the epilogue is not elementwise");
   for (Value result : kernel.getYield().getValues())
-    if (!getStridedOutput(result, shape->space))
+    if (!getStridedOutput(result, shape->space) &&
+        !llvm::is_contained(before, result.getDefiningOp()))
       return refuse("a result does not lie over the product");
   return shape;
 }

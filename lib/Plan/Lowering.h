@@ -41,6 +41,9 @@ private:
 /// layouts of Kernels/LowBit.h, the same in all functions for the card, and
 /// lists them in the groups' configurations.
 void packLowBitWeights(mlir::ModuleOp module);
+/// Merges norms into the products of few rows and packed weights that read
+/// them. After packLowBitWeights().
+void foldNorms(mlir::func::FuncOp function);
 /// Whether a constant of FP8, a weight's place in a file or its elements, holds
 /// NaN or an infinity.
 bool holdsSpecialCodes(mlir::Attribute source, mlir::Type type);

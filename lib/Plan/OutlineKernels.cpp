@@ -174,6 +174,8 @@ struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
       }
     }
     packLowBitWeights(getOperation());
+    for (auto function : getOperation().getOps<func::FuncOp>())
+      foldNorms(function);
     KernelTable table(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (auto group : function.getOps<GroupOp>()) {

@@ -117,8 +117,9 @@ private:
       });
     }
     if (!known)
-      blocked.try_emplace(*keyOf(use.get()),
-                          "its codes, scales or zero points are read by other ops too");
+      blocked.try_emplace(
+          *keyOf(use.get()),
+          "its codes, scales or zero points are read by other ops too");
   }
 
   void collectProduct(GroupOp group, MatmulOp product) {

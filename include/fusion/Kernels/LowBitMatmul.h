@@ -11,6 +11,11 @@
 // One function holds a few tile widths; which one runs follows from the rows
 // that the launch really has, by a table made at compile time from a model.
 //
+// Of few rows, lhs may be the RMS norm of what lies in memory, or of a sum. The
+// first blocks compute a row each while their weights are fetched, and leave it
+// in memory of the launch's own, in the order of shared memory; a counter tells
+// all blocks when lhs is there.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FUSION_KERNELS_LOWBITMATMUL_H
@@ -52,12 +57,26 @@ struct LowBitTile {
 /// times the scale is exact in the product's type.
 bool scalesInOneStep(const LowBitWeight &weight, mlir::Type element);
 
+/// Rows of lhs up to which a product takes the norm before it, and columns.
+constexpr int64_t kLowBitNormRows = 64, kLowBitNormColumns = 1 << 14;
+
+/// What makes lhs of its operand within the launch.
+struct LowBitNorm {
+  RmsNormOp op;
+  mlir::BlockArgument weight; ///< of k elements; null: none
+  AddOp sum;                  ///< what is normalised; null: the operand itself
+  std::optional<MatmulOperand> addend;
+  /// The kernel's result that the sum leaves as.
+  std::optional<unsigned> result;
+};
+
 /// What the model needs to know of a product.
 struct LowBitProblem {
   int64_t n = 0, k = 0; ///< n: rows of the weights, of both of a gated product
   unsigned products = 1;
   double bits = 4.25; ///< a weight's, scales included
   double decode = 1; ///< instructions of the decode, relative to symmetric int4
+  bool norm = false; ///< lhs is made within the launch
 };
 /// Microseconds by the model.
 double lowBitTime(const LowBitProblem &problem, int64_t rows,
@@ -86,6 +105,7 @@ struct LowBitMatmul {
   int64_t n = 0, k = 0; ///< n: of one product
   int64_t mostRows = 0; ///< of m
   MatmulOperand lhs;
+  std::optional<LowBitNorm> norm;
   mlir::Type element; ///< of the products' operands
   /// Scales change along K: they are decoded with the codes. Else they are
   /// applied to the sums.
@@ -143,11 +163,13 @@ struct LowBitMatmul {
   /// more rows than one wave has.
   bool streams(const LowBitTile &t) const;
   int64_t workspaceBytes() const;
+  /// Where normalised rows begin behind the counters.
+  static constexpr int64_t kNormOffset = 128;
   unsigned counterBytes() const;
 
   /// Tensor maps, each once; where those of a tile are.
   struct TileMaps {
-    unsigned lhs, lhsPart;
+    unsigned lhs = 0, lhsPart = 0; ///< but where a norm makes lhs
     llvm::SmallVector<unsigned, 2> codes, scales, zeros;
   };
   std::vector<artifact::TensorMap> maps() const;

@@ -40,6 +40,14 @@ LowBitTemplate::LowBitTemplate(KernelFunction &f, const LowBitMatmul &mm)
         return invariant(w.codes) && invariant(w.scales) && invariant(w.zeros);
       });
   lhsFirst = weightsFirst && isStepInvariant(f.kernel, mm.lhs.argument);
+  if (mm.norm) {
+    bool ready = lhsFirst && invariant(mm.norm->weight) && !mm.norm->result &&
+                 (!mm.norm->addend ||
+                  isStepInvariant(f.kernel, mm.norm->addend->argument));
+    normWaits = weightsFirst && !ready;
+    // The producer waits for rows, consumers before they store.
+    lhsFirst = weightsFirst;
+  }
   width = mm.n % 4 == 0 ? 4 : mm.n % 2 == 0 ? 2 : 1;
 }
 
@@ -200,8 +208,8 @@ Val LowBitTemplate::isPart(const Item &item) {
 
 void LowBitTemplate::expectStage(const Item &item, Val stage) {
   int64_t all = mm.boxRows(tile), part = mm.partRows(tile);
-  Val copied = k.i32(all);
-  if (part != all) {
+  Val copied = k.i32(mm.norm ? tile.columns : all);
+  if (part != all && !mm.norm) {
     Val parts = (rows - item.column0 + (part - 1)) / part;
     copied = k.select(isPart(item), parts * part, copied);
   }
@@ -210,6 +218,11 @@ void LowBitTemplate::expectStage(const Item &item, Val stage) {
 }
 
 void LowBitTemplate::loadLhs(const Item &item, Val depth, Val stage) {
+  if (mm.norm)
+    return loadBytes(k,
+                     normStage(item.column0 / int64_t(tile.columns),
+                               depth / int64_t(kLowBitTurn)),
+                     stageAt(stage), k.i32(mm.lhsBytes(tile)), full(stage));
   unsigned all = mm.boxRows(tile), part = mm.partRows(tile);
   auto copy = [&](unsigned map, Val row) {
     for (unsigned at = 0; at < tile.depth(); at += kTileDepth) {
@@ -248,7 +261,9 @@ std::pair<Val, Place> LowBitTemplate::loadAhead(const Deal &d) {
     expectStage(item, i);
     loadWeights(item, depthOf(i), i);
   });
-  if (!lhsFirst)
+  if (mm.norm)
+    awaitRows();
+  else if (!lhsFirst)
     k.waitForPrevious();
   k.loop(k.i32(0), ahead, k.i32(1), [&](Val i) {
     IndexBuilder::Scope scope(ix);
@@ -263,6 +278,8 @@ void LowBitTemplate::produce() {
   Val ahead;
   if (weightsFirst)
     std::tie(ahead, first) = loadAhead(d);
+  else if (mm.norm)
+    awaitRows();
   k.loop(k.i32(0), d.items, k.i32(1), first.values(),
          [&](Val number, ArrayRef<Val> outer) {
            IndexBuilder::Scope scope(ix);
@@ -558,6 +575,8 @@ LowBitTemplate::Sums LowBitTemplate::multiply(const Item &item, Val consumer,
 }
 
 void LowBitTemplate::consume(Val consumer) {
+  if (mm.norm)
+    normalise();
   f.group().setWidth(width);
   Epilogue epilogue(f, mm.space);
   Place start{k.i32(0), k.i32(0)};

@@ -1,7 +1,7 @@
 //===- LowBitTemplate.h - Products with packed weights ----------*- C++ -*-===//
 //
 // The template of LowBitMatmul.cpp; what becomes of its sums is in
-// LowBitResults.cpp.
+// LowBitResults.cpp, what makes lhs in LowBitNorm.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,9 @@
 #include "fusion/Kernels/LowBitMatmul.h"
 
 namespace fusion::hopper {
+
+/// The named barrier of the consumers while they make lhs.
+constexpr int64_t kNormBarrier = 4;
 
 class LowBitTemplate {
 public:
@@ -69,6 +72,17 @@ private:
   Val isPart(const Item &item);
   void expectStage(const Item &item, Val stage);
   std::pair<Val, Place> loadAhead(const Deal &d);
+
+  // The norm before the product.
+  void normalise();
+  void normaliseRow(Val row, Val thread, Val begin);
+  Val loadPiece(Val row, Val number);
+  Val rootOf(llvm::ArrayRef<Val> pieces, Val thread);
+  void storePiece(Val row, Val number, Val piece, Val root);
+  /// Of normalised rows: where a tile's turn is.
+  Val normStage(Val columnTile, Val turn);
+  Val runBegin();
+  void awaitRows();
 
   // The consumers.
   void consume(Val consumer);
@@ -144,6 +158,7 @@ private:
   /// Whether weights, and lhs too, are fetched before the wait for the
   /// previous kernel: no kernel writes them.
   bool programmatic, weightsFirst, lhsFirst;
+  bool normWaits = false; ///< what the norm reads, or who reads its sum
 };
 
 } // namespace fusion::hopper

@@ -111,6 +111,34 @@ def nbits(dtype, bits, m, n, k, group, zero):
     return g.case({g.output(y): Expected(g[x] @ w.T, rounded=g[x] @ rounded_to(w, g.dtype).T)})
 
 
+def front(m, n, k, group, kind="i4", add=True, gated=True):
+    """A norm, of a sum that leaves as well, before products of few rows: bf16."""
+    g = Graph("bf16", seed=m + n, opset=23)
+    r = lambda v: rounded_to(v, g.dtype)
+    x, gain = g.input("x", (m, k), scale=3.0), g.weight("gain", value=1 + 0.3 * g.rng.standard_normal(k))
+    h, value = x, g[x]
+    if add:
+        other = g.input("other", (m, k))
+        h, value = g.node("Add", [x, other]), r(g[x] + g[other])
+    normed = g.node("RMSNormalization", [h, gain], axis=-1, epsilon=1e-5)
+    root = 1 / np.sqrt((value ** 2).mean(-1, keepdims=True) + 1e-5)
+    exact, rounded = value * root * g[gain], r(r(value * root) * g[gain])
+    nodes, exacts, roundeds = [], [], []
+    for i in range(2 if gated else 1):
+        w, v = weight(g, f"w{i}", kind, n, k, group, False)
+        nodes.append(g.node("MatMul", [normed, g.node("Transpose", [w], perm=[1, 0])]))
+        exacts.append(exact @ v.T), roundeds.append(r(rounded @ r(v).T))
+    y, e, n = nodes[0], exacts[0], roundeds[0]
+    if gated:
+        y = g.node("Mul", [g.node("Mul", [y, g.node("Sigmoid", [y])]), nodes[1]])
+        e = e / (1 + np.exp(-e)) * exacts[1]
+        n = r(r(n * r(1 / (1 + np.exp(-n)))) * roundeds[1])
+    expected = {g.output(y): Expected(e, rounded=n)}
+    if add:
+        expected[g.output(h)] = Expected(value, rounded=value)
+    return g.case(expected)
+
+
 def cases(sample):
     def case(name, build, *arguments, **named):
         return Case(name, lambda: build(*arguments, **named))
@@ -130,6 +158,9 @@ def cases(sample):
         for epilogue in ("residual", "gated"):
             yield case(f"{epilogue}_{m}", product, "bf16", "i4", m, 544, 1024, 128, False, epilogue)
         yield case(f"few_rows_{m}", product, "bf16", "u4", m, 4096, 512, 64, True, "", False)
+    for m in (16,) if sample else (2, 16, 37, 64):
+        yield case(f"front_{m}", front, m, 1040, 512, 128)
+        yield case(f"norm_{m}", front, m, 301, 256, 32, "u4", False, False)
     for bits in (4, 8):
         for zero in ("", "packed", "float"):
             for m in (5,) if sample else (5, 70):
