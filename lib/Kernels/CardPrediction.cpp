@@ -210,8 +210,7 @@ CardPrediction Predictor::lowBit() const {
   if (mm->streams(t))
     p.choice += ", last tiles stream-K";
   if (mm->norm)
-    p.choice += mm->norm->sum ? ", addition and norm within"
-                              : ", norm within";
+    p.choice += mm->norm->sum ? ", addition and norm within" : ", norm within";
   p.seconds = 1e-6 * lowBitTime(mm->problem, rows, t) +
               (rows < 128 ? kFewPackedRows : 0);
   return p;

@@ -14,9 +14,9 @@
 //
 // So that products with subnormal codes are normal numbers, lhs in bf16 is kept
 // times 2^64: magnitudes from 2^64 on become infinity, and where zero points
-// want the sum of a span (at most 256 columns), that has to stay below 2^64 too,
-// as it does with magnitudes below 2^56. Below 2^-57 products lose bits. Lhs in
-// fp16 and fp32 has no such bounds, nor have products of more rows.
+// want the sum of a span (at most 256 columns), that has to stay below 2^64
+// too, as it does with magnitudes below 2^56. Below 2^-57 products lose bits.
+// Lhs in fp16 and fp32 has no such bounds, nor have products of more rows.
 //
 // Lhs in fp32 is multiplied by fused multiply-adds in the same order; codes are
 // exact as fp16.
