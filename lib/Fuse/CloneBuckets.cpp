@@ -99,7 +99,8 @@ static int64_t rowsOfStep(const TokenRows &rows) {
 /// or a prompt.
 static int64_t likelyTokens(DictionaryAttr bucket, const TokenRows &rows) {
   auto max = bucket.getAs<IntegerAttr>("max");
-  return max ? std::max<int64_t>(1, max.getInt() / 4 / rowsOfStep(rows)) : 512;
+  int64_t step = std::max<int64_t>(1, rowsOfStep(rows));
+  return max ? std::max<int64_t>(1, max.getInt() / 4 / step) : 512;
 }
 
 std::map<std::string, int64_t> fuse::likelySizes(func::FuncOp func) {
@@ -149,7 +150,9 @@ struct CloneBucketsPass final
     func.walk([&](FusableOpInterface op) {
       cached |= op.getOpClass() == OpClass::Append;
     });
-    if (single || !rows || !cached || func.getName() != "main") {
+    // A batch of no sequences has no rows to tell a step from a prompt by.
+    int64_t step = rows ? rowsOfStep(*rows) : 0;
+    if (single || step == 0 || !cached || func.getName() != "main") {
       func->setAttr(FusionDialect::kBucketAttr,
                     makeBucket(&getContext(), rows ? rows->rows : SymExpr(1),
                                -1, -1, {}));
@@ -160,7 +163,6 @@ struct CloneBucketsPass final
     static constexpr BucketClass deviceClasses[] = {
         {"decode", 1, 1}, {"small_m", 2, 64}, {"prefill", 65, -1}};
     OpBuilder builder(func);
-    int64_t step = rowsOfStep(*rows);
     for (BucketClass c : host ? ArrayRef<BucketClass>(hostClasses)
                               : ArrayRef<BucketClass>(deviceClasses)) {
       bool isStep = c.max == 1;

@@ -93,6 +93,7 @@ FailureOr<MaskSources> raise::findSources(Value mask, std::string &reason) {
     for (Value operand : op->getOperands())
       work.insert(operand);
   }
+  sources.values = std::move(work);
   return sources;
 }
 
@@ -191,6 +192,22 @@ bool MaskSources::haveMeaning(const Sizes &sizes) const {
   return llvm::all_of(conditional, [&](const auto &axis) {
     auto from = evaluate(axis.first, sizes), to = evaluate(axis.second, sizes);
     return from && to && (*from == 1 || *from == *to);
+  });
+}
+
+/// Elements of one value of a mask.
+static constexpr int64_t kLargestTensor = 1 << 22;
+
+bool MaskSources::areSmall(const Sizes &sizes) const {
+  return llvm::all_of(values, [&](Value value) {
+    int64_t count = 1;
+    for (const SymExpr &expr : getSymShape(value)) {
+      auto size = evaluate(expr, sizes);
+      if (!size || *size < 0 || __builtin_mul_overflow(count, *size, &count) ||
+          count > kLargestTensor)
+        return false;
+    }
+    return true;
   });
 }
 

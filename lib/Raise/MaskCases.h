@@ -15,7 +15,7 @@ namespace fusion::raise {
 
 /// What a mask is computed from.
 struct MaskSources {
-  llvm::SetVector<mlir::Value> arguments;
+  llvm::SetVector<mlir::Value> values, arguments;
   std::set<std::string> symbols;
   /// The largest scalar that could be a window or a place.
   int64_t largest = 0;
@@ -24,6 +24,9 @@ struct MaskSources {
   llvm::SmallVector<std::pair<SymExpr, SymExpr>> conditional;
 
   bool haveMeaning(const std::map<std::string, int64_t> &sizes) const;
+  /// Whether all values can be evaluated: what is too large is known before
+  /// any of it is allocated.
+  bool areSmall(const std::map<std::string, int64_t> &sizes) const;
 };
 /// Fails where the mask reads what cannot be evaluated or made up.
 mlir::FailureOr<MaskSources> findSources(mlir::Value mask, std::string &reason);

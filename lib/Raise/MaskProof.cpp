@@ -63,6 +63,9 @@ public:
     auto sizes = chooseSizes(*sources, scores, reason);
     if (failed(sizes))
       return failure();
+    for (const Sizes &choice : *sizes)
+      if (!sources->areSmall(choice))
+        return fail("a tensor is larger than the limit of evaluation");
     for (Value argument : sources->arguments) {
       SymShape shape = getSymShape(argument);
       if (shape.size() == 2 && shape[0] == scores.batch &&
@@ -136,7 +139,7 @@ private:
   /// From the largest choice, with nothing padded: which diagonal, and how far
   /// it is seen to the left of it.
   LogicalResult guess(const Evaluated &e, const Sizes &sizes) {
-    if (e.rows == 0 || e.keys == 0)
+    if (e.batch == 0 || e.rows == 0 || e.keys == 0 || e.mask.size() == 0)
       return fail("there is nothing to see");
     auto seen = [&](int64_t i, int64_t j) {
       return isHiddenElement(e.get(0, 0, i, j)) == false;
