@@ -132,6 +132,21 @@ struct AndTrue final : OpRewritePattern<AndOp> {
   }
 };
 
+/// where(not(c), a, b) -> where(c, b, a)
+struct WhereOfNot final : OpRewritePattern<WhereOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(WhereOp op,
+                                PatternRewriter &rewriter) const override {
+    auto complement = op.getCondition().getDefiningOp<NotOp>();
+    if (!complement)
+      return rewriter.notifyMatchFailure(op, "condition is no complement");
+    rewriter.replaceOpWithNewOp<WhereOp>(op, op.getType(),
+                                         complement.getInput(), op.getOnFalse(),
+                                         op.getOnTrue());
+    return success();
+  }
+};
+
 /// cast(cast(x)) -> cast(x) where the first loses nothing
 struct MergeCasts final : OpRewritePattern<CastOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -149,5 +164,6 @@ struct MergeCasts final : OpRewritePattern<CastOp> {
 
 void raise::populateArithmeticSpellings(RewritePatternSet &patterns) {
   patterns.add<PowOfConstant, MulSpelling, DivToReciprocal, ReciprocalSpelling,
-               DivByLogistic, AndTrue, MergeCasts>(patterns.getContext());
+               DivByLogistic, AndTrue, WhereOfNot, MergeCasts>(
+      patterns.getContext());
 }

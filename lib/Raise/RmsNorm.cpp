@@ -19,29 +19,30 @@ using namespace fusion::raise;
 // The core
 //===----------------------------------------------------------------------===//
 
+/// The base of pow(base, exponent), when the exponent is that scalar.
+static Value getBase(Value value, double exponent) {
+  auto pow = value.getDefiningOp<PowOp>();
+  if (!pow || getScalar(pow.getRhs()) != exponent ||
+      pow.getLhs().getType() != pow.getType())
+    return {};
+  return pow.getLhs();
+}
+
+/// The value v of which `value` is the square root. A power of 0.5 differs from
+/// it for -0 and -inf only, which no mean of squares with an epsilon is.
+static Value getRoot(Value value) {
+  if (auto sqrt = value.getDefiningOp<SqrtOp>())
+    return sqrt.getInput();
+  return getBase(value, 0.5);
+}
+
 /// The value v of which `value` is the reciprocal square root.
 static Value getReciprocalRoot(Value value) {
   if (auto rsqrt = value.getDefiningOp<RsqrtOp>())
     return rsqrt.getInput();
   if (auto reciprocal = value.getDefiningOp<ReciprocalOp>())
-    if (auto sqrt = reciprocal.getInput().getDefiningOp<SqrtOp>())
-      return sqrt.getInput();
-  if (auto pow = value.getDefiningOp<PowOp>())
-    if (getScalar(pow.getRhs()) == -0.5 &&
-        pow.getLhs().getType() == pow.getType())
-      return pow.getLhs();
-  return {};
-}
-
-/// The value v of which `value` is the square root.
-static Value getRoot(Value value) {
-  if (auto sqrt = value.getDefiningOp<SqrtOp>())
-    return sqrt.getInput();
-  if (auto pow = value.getDefiningOp<PowOp>())
-    if (getScalar(pow.getRhs()) == 0.5 &&
-        pow.getLhs().getType() == pow.getType())
-      return pow.getLhs();
-  return {};
+    return getRoot(reciprocal.getInput());
+  return getBase(value, -0.5);
 }
 
 /// mean(x^2) over the last axis: the squared value.

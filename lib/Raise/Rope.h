@@ -23,6 +23,10 @@ struct RopeMatch {
   bool splitsPairs = false;
 };
 
+/// The value of which `value` is the negation: -v, or 0 - v, which differs in
+/// the sign of zero only.
+mlir::Value getNegated(mlir::Value value);
+
 /// `root` is the sum x * cos + rotate(x) * sin.
 mlir::FailureOr<RopeMatch> matchRopeSum(AddOp root, Trace &trace);
 

@@ -7,6 +7,16 @@ using namespace mlir;
 using namespace fusion;
 using namespace fusion::raise;
 
+Value raise::getNegated(Value value) {
+  if (auto neg = value.getDefiningOp<NegOp>())
+    return neg.getInput();
+  auto sub = value.getDefiningOp<SubOp>();
+  if (!sub || getScalar(sub.getLhs()) != 0.0 ||
+      sub.getRhs().getType() != sub.getType())
+    return {};
+  return sub.getRhs();
+}
+
 LogicalResult raise::checkTable(Value table, const Part &x, Operation *at,
                                 Trace &trace) {
   SymShape shape = getSymShape(table);
@@ -63,14 +73,14 @@ static FailureOr<Rotation> matchRotation(Value value, Value x, Trace &trace) {
                       "two halves (or alternating elements) concatenated",
                       describe(value));
   trace.step();
-  auto neg = halves->first.getDefiningOp<NegOp>();
-  if (!neg)
+  Value negated = getNegated(halves->first);
+  if (!negated)
     return trace.fail("PATTERN", halves->first.getDefiningOp(),
                       "a negated first half", describe(halves->first));
   trace.step();
-  bool matches = interleaved ? isAlternate(neg.getInput(), x, 1, half) &&
+  bool matches = interleaved ? isAlternate(negated, x, 1, half) &&
                                    isAlternate(halves->second, x, 0, half)
-                             : isPartOfLast(neg.getInput(), x, half, 1, half) &&
+                             : isPartOfLast(negated, x, half, 1, half) &&
                                    isPartOfLast(halves->second, x, 0, 1, half);
   if (!matches)
     return trace.fail("PATTERN", value.getDefiningOp(),
@@ -131,10 +141,10 @@ static bool getDifference(Value value, Value &p, Value &q) {
   }
   auto add = value.getDefiningOp<AddOp>();
   for (unsigned i : {0u, 1u}) {
-    auto neg = add ? add->getOperand(i).getDefiningOp<NegOp>() : nullptr;
-    if (!neg)
+    Value negated = add ? getNegated(add->getOperand(i)) : Value();
+    if (!negated)
       continue;
-    p = other(add, i), q = neg.getInput();
+    p = other(add, i), q = negated;
     return true;
   }
   return false;

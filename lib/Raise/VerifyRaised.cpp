@@ -15,6 +15,8 @@
 
 #include "mlir/IR/Remarks.h"
 
+#include <cmath>
+
 namespace fusion {
 #define GEN_PASS_DEF_VERIFYRAISED
 #include "fusion/Raise/Passes.h.inc"
@@ -71,9 +73,24 @@ struct Attempts {
 };
 
 struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
+  /// The root of one number is a scale of attention, not a norm of rows.
+  static bool isRootOfRows(Operation *op) {
+    if (op->getNumResults() != 1 || getSymShape(op->getResult(0)).empty())
+      return false;
+    if (auto pow = dyn_cast<PowOp>(op)) {
+      auto exponent = getScalar(pow.getRhs());
+      return exponent && std::abs(*exponent) == 0.5;
+    }
+    return isa<SqrtOp, RsqrtOp>(op);
+  }
+
   static void visitRoot(Operation *root) {
     Attempts attempts;
-    for (Operation *user : usersBehindCasts(root->getResult(0))) {
+    SmallVector<Operation *> users = usersBehindCasts(root->getResult(0));
+    for (size_t i = 0; i < users.size(); ++i) {
+      Operation *user = users[i];
+      if (isa<ReciprocalOp>(user))
+        llvm::append_range(users, usersBehindCasts(user->getResult(0)));
       Trace trace;
       if (isa<AddOp>(user) &&
           (getScalar(user->getOperand(0)) || getScalar(user->getOperand(1)))) {
@@ -139,8 +156,8 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
   static bool isOfOneValue(ConcatOp concat) {
     Value bases[2];
     for (auto [base, input] : llvm::zip(bases, concat.getInputs())) {
-      auto neg = input.getDefiningOp<NegOp>();
-      Value part = neg ? neg.getInput() : input;
+      Value negated = getNegated(input);
+      Value part = negated ? negated : input;
       base = getPart(part).base;
       if (base == part)
         return false;
@@ -174,8 +191,7 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     getOperation().walk([](Operation *op) {
       if (isOnlyReturned(op))
         return;
-      // The root of one number is a scale of attention, not a norm of rows.
-      if (isa<SqrtOp, RsqrtOp>(op) && !getSymShape(op->getResult(0)).empty())
+      if (isRootOfRows(op))
         visitRoot(op);
       else if (auto softmax = dyn_cast<SoftmaxOp>(op))
         visitSoftmax(softmax);

@@ -93,3 +93,40 @@ func.func @shared(%x: tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<4x64xf32>) 
   %5 = fusion.mul %x, %3 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
   return %0, %5 : tensor<4x64xf32>, tensor<4x64xf32>
 }
+
+// -----
+
+// The root as a power of 0.5, under a reciprocal and under 1.
+// CHECK-LABEL: func.func @power
+// CHECK: fusion.rms_norm %{{.*}} {epsilon = 9.99999974E-6 : f32}
+// CHECK-NOT: fusion.pow
+func.func @power(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %half = fusion.constant dense<0.5> : tensor<f32>
+  %one = fusion.constant dense<1.0> : tensor<f32>
+  %eps = fusion.constant dense<1.0e-5> : tensor<f32>
+  %0 = fusion.square %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = fusion.reduce_mean %0 axes = [1] {keepdims} : (tensor<4x64xf32>) -> tensor<4x1xf32>
+  %2 = fusion.add %1, %eps : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %3 = fusion.pow %2, %half : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %4 = fusion.div %one, %3 : (tensor<f32>, tensor<4x1xf32>) -> tensor<4x1xf32>
+  %5 = fusion.mul %x, %4 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
+  return %5 : tensor<4x64xf32>
+}
+
+// -----
+
+// Another power is no root.
+// CHECK-LABEL: func.func @other_power
+// CHECK-NOT: fusion.rms_norm
+// CHECK: fusion.pow
+func.func @other_power(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %quarter = fusion.constant dense<0.25> : tensor<f32>
+  %eps = fusion.constant dense<1.0e-5> : tensor<f32>
+  %0 = fusion.square %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = fusion.reduce_mean %0 axes = [1] {keepdims} : (tensor<4x64xf32>) -> tensor<4x1xf32>
+  %2 = fusion.add %1, %eps : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %3 = fusion.pow %2, %quarter : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %4 = fusion.reciprocal %3 : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %5 = fusion.mul %x, %4 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
+  return %5 : tensor<4x64xf32>
+}

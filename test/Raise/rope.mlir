@@ -202,3 +202,38 @@ func.func @casts(%q: tensor<3x4xbf16>, %cos: tensor<3x4xf32>, %sin: tensor<3x4xf
   %3 = fusion.cast %2 : (tensor<3x4xf32>) -> tensor<3x4xbf16>
   return %3 : tensor<3x4xbf16>
 }
+
+// -----
+
+// The negation as a difference from zero.
+// CHECK-LABEL: func.func @from_zero
+// CHECK: fusion.rope %arg0, %arg1, %arg2 :
+// CHECK-NEXT: return
+func.func @from_zero(%x: tensor<1x2x3x8xf32>, %cos: tensor<1x1x3x8xf32>, %sin: tensor<1x1x3x8xf32>) -> tensor<1x2x3x8xf32> {
+  %zero = fusion.constant dense<0.0> : tensor<f32>
+  %0 = fusion.mul %x, %cos : (tensor<1x2x3x8xf32>, tensor<1x1x3x8xf32>) -> tensor<1x2x3x8xf32>
+  %a = fusion.slice %x starts = ["0", "0", "0", "0"] steps = [1, 1, 1, 1] : (tensor<1x2x3x8xf32>) -> tensor<1x2x3x4xf32>
+  %b = fusion.slice %x starts = ["0", "0", "0", "4"] steps = [1, 1, 1, 1] : (tensor<1x2x3x8xf32>) -> tensor<1x2x3x4xf32>
+  %n = fusion.sub %zero, %b : (tensor<f32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  %r = fusion.concat %n, %a axis = 3 : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x8xf32>
+  %1 = fusion.mul %r, %sin : (tensor<1x2x3x8xf32>, tensor<1x1x3x8xf32>) -> tensor<1x2x3x8xf32>
+  %2 = fusion.add %0, %1 : (tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32>
+  return %2 : tensor<1x2x3x8xf32>
+}
+
+// -----
+
+// A difference from one is no negation.
+// CHECK-LABEL: func.func @from_one
+// CHECK-NOT: fusion.rope
+func.func @from_one(%x: tensor<1x2x3x8xf32>, %cos: tensor<1x1x3x8xf32>, %sin: tensor<1x1x3x8xf32>) -> tensor<1x2x3x8xf32> {
+  %one = fusion.constant dense<1.0> : tensor<f32>
+  %0 = fusion.mul %x, %cos : (tensor<1x2x3x8xf32>, tensor<1x1x3x8xf32>) -> tensor<1x2x3x8xf32>
+  %a = fusion.slice %x starts = ["0", "0", "0", "0"] steps = [1, 1, 1, 1] : (tensor<1x2x3x8xf32>) -> tensor<1x2x3x4xf32>
+  %b = fusion.slice %x starts = ["0", "0", "0", "4"] steps = [1, 1, 1, 1] : (tensor<1x2x3x8xf32>) -> tensor<1x2x3x4xf32>
+  %n = fusion.sub %one, %b : (tensor<f32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x4xf32>
+  %r = fusion.concat %n, %a axis = 3 : (tensor<1x2x3x4xf32>, tensor<1x2x3x4xf32>) -> tensor<1x2x3x8xf32>
+  %1 = fusion.mul %r, %sin : (tensor<1x2x3x8xf32>, tensor<1x1x3x8xf32>) -> tensor<1x2x3x8xf32>
+  %2 = fusion.add %0, %1 : (tensor<1x2x3x8xf32>, tensor<1x2x3x8xf32>) -> tensor<1x2x3x8xf32>
+  return %2 : tensor<1x2x3x8xf32>
+}
