@@ -27,6 +27,22 @@ class Count:
         return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
 
 
+def lit_reason(output):
+    """Why lit ran no part of a test, in a line."""
+    missing = re.search(r"required features: (.*)", output)
+    found = re.search(r"unsupported features?: (.*)", output)
+    if missing:
+        return f"needs {missing.group(1).strip()}"
+    return f"not with {found.group(1).strip()}" if found else " ".join(output.split()) or "unsupported"
+
+
+def gtest_reason(case):
+    """The message of GTEST_SKIP, which follows the line `FILE:LINE`."""
+    texts = [s.get("message", "") if isinstance(s, dict) else str(s) for s in case.get("skipped", [])]
+    lines = [line.strip() for t in texts for line in t.splitlines()]
+    return " ".join(line for line in lines if line and not re.fullmatch(r"\S+:\d+", line)) or "no reason given"
+
+
 def run_lit(a, count):
     with tempfile.TemporaryDirectory() as tmp:
         out = pathlib.Path(tmp) / "lit.json"
@@ -44,7 +60,7 @@ def run_lit(a, count):
                 count.passed += 1
             elif t["code"] in ("UNSUPPORTED", "SKIPPED", "EXCLUDED"):
                 if t["code"] == "UNSUPPORTED":
-                    count.skipped.append(t["name"])
+                    count.skipped.append(f"{t['name']}: {lit_reason(t.get('output', ''))}")
             else:
                 count.failed.append(t["name"])
 
@@ -71,7 +87,7 @@ def run_unit(a, count):
                 if case.get("failures"):
                     count.failed.append(label)
                 elif case.get("result") == "SKIPPED":
-                    count.skipped.append(label)
+                    count.skipped.append(f"{label}: {gtest_reason(case)}")
                 elif case.get("status") == "RUN":
                     count.passed += 1
             if rc and len(count.failed) == before:

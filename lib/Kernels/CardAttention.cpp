@@ -38,13 +38,13 @@ static std::optional<CardLaunch> simt(KernelOp kernel) {
   if (!found)
     return std::nullopt;
   // Few blocks: the keys are shared out.
-  if (few && batch && *s * group <= tile.rows && *batch * *kvHeads < 132) {
+  if (few && batch && *batch > 0 && *s * group <= tile.rows &&
+      *batch * *kvHeads < 132) {
     int64_t tiles = *batch * *kvHeads;
-    launch.splits =
-        unsigned(std::clamp<int64_t>(264 / std::max<int64_t>(tiles, 1), 1, 32));
+    launch.splits = unsigned(std::clamp<int64_t>(264 / tiles, 1, 32));
     if (auto t = shape->t.asConstant())
-      launch.splits = std::min<unsigned>(
-          launch.splits, std::max<int64_t>(1, *t / int64_t(tile.keys)));
+      launch.splits = unsigned(
+          std::clamp<int64_t>(*t / int64_t(tile.keys), 1, launch.splits));
     if (launch.splits > 1) {
       launch.counterBytes = unsigned(4 * tiles);
       launch.workspaceBytes =

@@ -312,6 +312,9 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
   auto rows = getRowBounds(kernel, product->m);
   if (!rows || rows->most > kWgmmaRows)
     return refuse("more rows than a tile's");
+  // Boxes have a height.
+  if (rows->most < 1)
+    return refuse("no rows");
   if (!product->flat || product->lhs.major != Major::K ||
       product->rhs[0].major != Major::K)
     return refuse("operands are not contiguous along K");

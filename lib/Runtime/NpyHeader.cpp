@@ -20,6 +20,9 @@ class DictParser {
 public:
   explicit DictParser(std::string_view text) : text(text) {}
 
+  /// Whether parse() stopped at the shape.
+  bool stoppedAtShape() const { return badShape; }
+
   bool parse(NpyHeader &header) {
     bool descr = false, order = false, shape = false;
     if (!eat('{'))
@@ -79,8 +82,10 @@ private:
     return result;
   }
   bool value(const std::string &key, NpyHeader &header) {
-    if (key == "shape")
-      return tuple(header.shape);
+    if (key == "shape") {
+      badShape = !tuple(header.shape);
+      return !badShape;
+    }
     if (key == "descr") {
       auto text = string(); // a list would be a structured type
       if (text)
@@ -122,6 +127,7 @@ private:
 
   std::string_view text;
   size_t pos = 0;
+  bool badShape = false;
 };
 
 } // namespace
@@ -148,8 +154,12 @@ Result<NpyHeader> fusion::parseNpyHeader(std::string_view bytes) {
     return bad("it is truncated within its header");
   NpyHeader header;
   header.dataOffset = begin + length;
-  if (!DictParser(bytes.substr(begin, length)).parse(header))
-    return bad("its header cannot be read (structured types are not "
-               "supported)");
+  DictParser parser(bytes.substr(begin, length));
+  if (!parser.parse(header))
+    return bad(parser.stoppedAtShape()
+                   ? "the shape in its header cannot be read, expected a tuple "
+                     "of sizes that are not negative"
+                   : "its header cannot be read (structured types are not "
+                     "supported)");
   return header;
 }

@@ -3,6 +3,7 @@
 #include "Driver.h"
 #include "Output.h"
 
+#include "fusion/Dialect/Fusion/Symbols.h"
 #include "fusion/Eval/Eval.h"
 #include "fusion/Fuse/Passes.h"
 #include "fusion/Plan/Passes.h"
@@ -72,6 +73,20 @@ bool Driver::import() {
     bind.ownLengths = options.ownLengths;
     pm.addPass(createBindDecoderInputs(bind));
   });
+}
+
+bool Driver::checkLikely() {
+  std::vector<std::string> symbols = collectSymbols(*module);
+  llvm::sort(symbols);
+  for (const auto &[symbol, size] : options.likely)
+    if (!llvm::is_contained(symbols, symbol)) {
+      llvm::errs() << options.input << ": --likely " << symbol
+                   << ": no such size; the symbols of the model are "
+                   << (symbols.empty() ? "none" : llvm::join(symbols, ", "))
+                   << "\n";
+      return false;
+    }
+  return true;
 }
 
 bool Driver::raise() {
@@ -243,7 +258,7 @@ ExitCode Driver::run() {
   }
   if (!collectRemarks())
     return kInputFault;
-  if (!phase("import", [&] { return import(); }))
+  if (!phase("import", [&] { return import(); }) || !checkLikely())
     return kInputFault;
   if (options.emit == Stage::Imported)
     return printModule();

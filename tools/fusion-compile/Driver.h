@@ -26,6 +26,8 @@ private:
   bool collectRemarks();
   bool runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   bool import();
+  /// A symbol that --likely names must exist.
+  bool checkLikely();
   bool raise();
   /// Of a raised or imported module: --logits=last and --kv-cache=state.
   void addSession(mlir::OpPassManager &pm);

@@ -2,6 +2,7 @@
 
 #include "Options.h"
 
+#include "fusion/Dialect/Fusion/Roles.h"
 #include "fusion/Support/Hash.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -260,6 +261,11 @@ bool readImport(const CommandLine &line, Options &options) {
     auto [role, name] = StringRef(text).split('=');
     if (role.empty() || name.empty())
       return usage("ill-formed --role '" + text + "', expected ROLE=NAME");
+    if (fusion::canonicalRole(role).empty())
+      return usage("unknown role '" + role + "' in --role " + text +
+                   ", expected token_ids, attention_mask, position_ids, "
+                   "past_key, past_value, present_key, present_value or "
+                   "logits");
     options.import.roles.emplace_back(role.str(), name.str());
   }
   return true;

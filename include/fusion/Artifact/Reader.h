@@ -36,7 +36,6 @@ public:
 
   const std::string &path() const { return thePath; }
   const Model &model() const { return theModel; }
-  uint64_t fileBytes() const { return size; }
 
   /// Read-only bytes in the mapping, 64-aligned and page-aligned.
   const uint8_t *weight(uint32_t index) const;

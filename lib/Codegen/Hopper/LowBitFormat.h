@@ -37,9 +37,6 @@ public:
   unsigned words() const { return weight.bits / 4; }
   /// A power of two.
   double sumFactor() const;
-  /// Whether group() wants scales (else null is fine), and zero points.
-  bool wantsScales() const { return scaled; }
-  bool wantsZeros() const { return bool(weight.zeros); }
 
   /// What a lane loads of scales or zero points of one group: those of rows
   /// l / 4 and l / 4 + 8, neighbours in a strip. i16, i32 or <2 x i32>.

@@ -64,7 +64,6 @@ public:
   Pipeline(KernelBuilder &k, Val barriers, unsigned stages)
       : k(k), stages(stages), full{barriers},
         empty{k.at(barriers, 8 * int64_t(stages))} {}
-  static unsigned barrierBytes(unsigned stages) { return 16 * stages; }
 
   /// By one thread. A stage is filled by `producers` arrivals (and the copies
   /// that they announce), and emptied by `consumers` arrivals.

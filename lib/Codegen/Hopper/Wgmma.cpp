@@ -224,14 +224,6 @@ KernelBuilder::Vals hopper::wgmmaFence(KernelBuilder &k, ArrayRef<Val> tied) {
 // Fragments
 //===----------------------------------------------------------------------===//
 
-Val hopper::packPair(KernelBuilder &k, Val low, Val high, Type element) {
-  ImplicitLocOpBuilder &b = k.builder();
-  Value pair = vector::FromElementsOp::create(
-      b, VectorType::get({2}, b.getF32Type()), ValueRange{low, high});
-  Val rounded = k.round(k.wrap(pair), element);
-  return k.wrap(LLVM::BitcastOp::create(b, b.getI32Type(), rounded));
-}
-
 static NVVM::LdStMatrixShapeAttr matrixShape(KernelBuilder &k) {
   return NVVM::LdStMatrixShapeAttr::get(k.builder().getContext(), 8, 8);
 }

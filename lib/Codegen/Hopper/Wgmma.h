@@ -87,9 +87,6 @@ KernelBuilder::Vals wgmmaFence(KernelBuilder &k, llvm::ArrayRef<Val> tied);
 llvm::SmallVector<Val> unpackStruct(KernelBuilder &k, Val value);
 Val packStruct(KernelBuilder &k, llvm::ArrayRef<Val> fields);
 
-/// Two floats as 16-bit values of one i32, the first in the low half.
-Val packPair(KernelBuilder &k, Val low, Val high, mlir::Type element);
-
 /// Moves 16 columns of an accumulator, as four packed pairs, into a tile of 64
 /// rows of 128 bytes (kernels::fragmentAddress). `address` from
 /// fragmentPointer().

@@ -46,12 +46,29 @@ struct MakeCacheStatePass final
     return success();
   }
 
+  /// What appends nothing has been folded.
+  LogicalResult checkNotEmpty(func::FuncOp main) {
+    for (unsigned i = 0; i < main.getNumArguments(); ++i)
+      for (auto [axis, size] :
+           llvm::enumerate(getSymShape(main.getArgument(i))))
+        if (size.asConstant() == 0)
+          return main.emitError()
+                 << "input " << main.getArgAttr(i, FusionDialect::kNameAttr)
+                 << ": axis " << axis
+                 << " has the size 0, with which nothing is appended to the "
+                    "cache; choose another size, leave it open, or use "
+                    "--kv-cache=expose";
+    return success();
+  }
+
   /// Gives argument i and its append the storage of the whole cache.
   LogicalResult convert(func::FuncOp main, unsigned i) {
     BlockArgument past = main.getArgument(i);
     auto append = past.hasOneUse()
                       ? dyn_cast<KvAppendOp>(*past.getUsers().begin())
                       : KvAppendOp();
+    if (!append && failed(checkNotEmpty(main)))
+      return failure();
     if (!append || append.getPast() != past)
       return main.emitError()
              << "input " << main.getArgAttr(i, FusionDialect::kNameAttr)

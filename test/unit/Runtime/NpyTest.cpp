@@ -180,6 +180,16 @@ TEST_F(Npy, Refusals) {
   EXPECT_FALSE(readNpy(path, DType::F32));
 }
 
+TEST_F(Npy, NegativeSizesAreTheShapesFault) {
+  put(file("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }",
+           std::string(24, 0)));
+  auto tensor = readNpy(path, DType::F32);
+  ASSERT_FALSE(tensor);
+  std::string message = tensor.status().message();
+  EXPECT_NE(std::string::npos, message.find("shape")) << message;
+  EXPECT_EQ(std::string::npos, message.find("structured")) << message;
+}
+
 TEST_F(Npy, AnyBytesAreReadWithoutACrash) {
   float values[4] = {1, 2, 3, 4};
   ASSERT_TRUE(writeNpy(path, DType::F32, {2, 2}, values));
