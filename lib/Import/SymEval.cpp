@@ -124,6 +124,26 @@ Values evalConstantOfShape(NodeImport &n) {
   return one(*fill);
 }
 
+/// Sizes of tensors are far below these; arithmetic that squares a size again
+/// and again would double the text of its result at each node.
+constexpr size_t mostFactors = 128, mostTerms = 128, mostSpelled = 4096;
+
+/// What is too large about a size; empty when nothing is.
+std::string whyTooLarge(const SymExpr &size) {
+  if (size.polynomial().size() > mostTerms)
+    return "a polynomial of " + std::to_string(size.polynomial().size()) +
+           " terms, expected at most " + std::to_string(mostTerms);
+  for (const auto &[monomial, coefficient] : size.polynomial()) {
+    if (monomial.size() > mostFactors)
+      return "a polynomial of degree " + std::to_string(monomial.size()) +
+             ", expected at most " + std::to_string(mostFactors);
+    for (const std::string &factor : monomial)
+      if (factor.size() > mostSpelled)
+        return "too deeply nested an expression";
+  }
+  return "";
+}
+
 EvaluateMap makeTable() {
   EvaluateMap map;
   map["Shape"] = evalShape;
@@ -151,5 +171,14 @@ std::optional<std::vector<SymTensor>> fusion::evaluateSymbolic(NodeImport &n) {
     for (size_t i = 0; i < n.numInputs(); ++i)
       if (n.hasInput(i) && !n.sym(i))
         return std::nullopt;
-  return it->second(n);
+  Values values = it->second(n);
+  for (const SymTensor &value : values.value_or(std::vector<SymTensor>()))
+    for (const SymExpr &size : value.values)
+      if (std::string why = whyTooLarge(size); !why.empty()) {
+        (void)n.fail("a size is " + why +
+                     "; give the symbols fixed values (--dim), or export the "
+                     "model with a simpler shape");
+        return std::nullopt;
+      }
+  return values;
 }

@@ -19,6 +19,9 @@ namespace {
 /// asks for one is refused before it costs memory.
 constexpr size_t kMostParsedTerms = 1024;
 constexpr const char *kOverflow = "overflow()";
+/// Products beyond these are as much an overflow as a coefficient is: their
+/// size, and the time that they take, would grow without bound.
+constexpr size_t kMostFactors = 512, kMostProducts = 1 << 16;
 
 /// a / b when it is exact; avoids the one quotient that overflows.
 std::optional<int64_t> exactQuotient(int64_t a, int64_t b) {
@@ -252,11 +255,14 @@ SymExpr SymExpr::operator-(const SymExpr &other) const {
 }
 
 SymExpr SymExpr::operator*(const SymExpr &other) const {
-  if (overflowed() || other.overflowed())
+  if (overflowed() || other.overflowed() ||
+      terms.size() * other.terms.size() > kMostProducts)
     return overflow();
   SymExpr result;
   for (const auto &[m1, c1] : terms)
     for (const auto &[m2, c2] : other.terms) {
+      if (m1.size() + m2.size() > kMostFactors)
+        return overflow();
       Monomial m = m1;
       m.insert(m.end(), m2.begin(), m2.end());
       std::sort(m.begin(), m.end());
