@@ -122,15 +122,30 @@ struct CostModel::Evaluations {
   }
 };
 
+/// The candidate's uses of a value, found from the shorter list: a tensor that
+/// the whole model reads has as many uses as the model has ops.
+static SmallVector<OpOperand *> usesIn(const Candidate &c, Value value) {
+  SmallVector<OpOperand *> uses;
+  if (!llvm::hasNItemsOrMore(value.getUses(), c.ops().size())) {
+    for (OpOperand &use : value.getUses())
+      if (c.contains(use.getOwner()))
+        uses.push_back(&use);
+    return uses;
+  }
+  for (Operation *op : llvm::reverse(c.ops()))
+    for (OpOperand &use : op->getOpOperands())
+      if (use.get() == value)
+        uses.push_back(&use);
+  return uses;
+}
+
 double CostModel::bytesRead(Value input, const Candidate &c,
                             const Evaluations &evaluations) {
   double most = bytes(input.getType()), read = 0;
-  for (OpOperand &use : input.getUses()) {
-    Operation *user = use.getOwner();
-    if (!c.contains(user))
-      continue;
+  for (OpOperand *use : usesIn(c, input)) {
+    Operation *user = use->getOwner();
     OpClass kind = classOf(user);
-    bool data = use.getOperandNumber() == 0;
+    bool data = use->getOperandNumber() == 0;
     double wanted = elements(user->getResult(0).getType());
     // What a gather picks or a view leaves out is not read.
     if (data && (kind == OpClass::Gather || kind == OpClass::View))
