@@ -30,23 +30,54 @@ struct MergeSlices final : OpRewritePattern<SliceOp> {
   }
 };
 
-/// gather(x, i) of one known index -> slice, without the axis when the index
-/// has rank 0
+/// gather(x, i) of one known index, or of a constant i, i + 1, ... -> slice;
+/// without the axis when the index has rank 0. Rows of a constant table, be it
+/// quantised, are left to the patterns of embeddings.
 struct GatherToSlice final : OpRewritePattern<GatherOp> {
   using OpRewritePattern::OpRewritePattern;
+
+  /// The first of consecutive indices into an axis of `size` elements.
+  static std::optional<int64_t> getFirst(Value indices, int64_t size) {
+    auto wrap = [&](int64_t i) { return i < 0 ? i + size : i; };
+    if (numElements(indices.getType()) == SymExpr(1)) {
+      auto index = getScalar(indices);
+      return index ? std::optional(wrap(static_cast<int64_t>(*index)))
+                   : std::nullopt;
+    }
+    auto constant = indices.getDefiningOp<ConstantOp>();
+    auto dense = constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue())
+                          : nullptr;
+    if (!dense || dense.empty())
+      return std::nullopt;
+    auto values = dense.getValues<APInt>();
+    int64_t first = wrap((*values.begin()).getSExtValue()), next = first;
+    if (first < 0 || first >= size)
+      return std::nullopt;
+    for (const APInt &value : values)
+      if (wrap(value.getSExtValue()) != next++)
+        return std::nullopt;
+    return first;
+  }
+
   LogicalResult matchAndRewrite(GatherOp op,
                                 PatternRewriter &rewriter) const override {
-    auto index = getScalar(op.getIndices());
-    if (!index || numElements(op.getIndices().getType()) != SymExpr(1))
-      return rewriter.notifyMatchFailure(op, "index is no known scalar");
     SymShape shape = getSymShape(op.getData());
-    int64_t axis = op.getAxis(), i = static_cast<int64_t>(*index);
-    auto size = shape[axis].asConstant();
-    if (!size || i < -*size || i >= *size)
+    int64_t axis = op.getAxis();
+    auto size = shape[axis].asConstant(),
+         count = numElements(op.getIndices().getType()).asConstant();
+    if (!size || !count)
       return rewriter.notifyMatchFailure(op, "size of the axis is not known");
+    if (*count != 1 && isConstantDerived(op.getData()))
+      return rewriter.notifyMatchFailure(op, "rows of a table stay a gather");
+    auto first = getFirst(op.getIndices(), *size);
+    if (!first)
+      return rewriter.notifyMatchFailure(
+          op, "indices are not known to be consecutive");
+    if (*first < 0 || *first > *size - *count)
+      return rewriter.notifyMatchFailure(op, "index is out of range");
     SymShape starts(shape.size(), SymExpr(0));
-    starts[axis] = SymExpr(i < 0 ? i + *size : i);
-    shape[axis] = 1;
+    starts[axis] = SymExpr(*first);
+    shape[axis] = *count;
     Value slice = SliceOp::create(
         rewriter, op.getLoc(), getTensorType(shape, elementType(op.getData())),
         op.getData(), getExprsAttr(op.getContext(), starts),
