@@ -7,6 +7,8 @@
 
 #include "Importer.h"
 
+#include "fusion/Support/Printable.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -48,8 +50,8 @@ static void tellConstants(Location loc, const onnxfile::Model &model,
   emitWarning(loc) << model.path << ": " << names.size()
                    << (names.size() == 1 ? " input with an initializer is"
                                          : " inputs with an initializer are")
-                   << " compiled as constant: '" << names.front() << "'"
-                   << (names.size() == 1 ? "" : ", ...")
+                   << " compiled as constant: '" << printableName(names.front())
+                   << "'" << (names.size() == 1 ? "" : ", ...")
                    << "; --keep-input=NAME or all keeps them inputs";
 }
 
@@ -67,10 +69,13 @@ static void reportProblems(Location loc, const onnxfile::Model &model,
       break;
     }
     const onnxfile::Node &node = *problem.node;
-    diagnostic << "\n  node '" << node.name
-               << "': " << (node.domain.empty() ? "ai.onnx" : node.domain)
-               << "::" << node.opType << ", opset " << node.opset << ": "
-               << problem.why;
+    std::string domain = node.domain.empty() ? "ai.onnx" : node.domain;
+    diagnostic << "\n  node '" << printableName(node.name)
+               << "': " << printableName(domain)
+               << "::" << printableName(node.opType) << ", "
+               << (node.opset ? "opset " + std::to_string(node.opset)
+                              : "no opset")
+               << ": " << printable(problem.why);
   }
 }
 
@@ -85,11 +90,11 @@ fusion::importOnnx(StringRef path, const ImportOptions &options,
                (domain.empty() && name == "If");
       });
   if (!model) {
-    emitError(loc) << model.status().message();
+    emitError(loc) << printable(model.status().message());
     return failure();
   }
   for (const std::string &warning : model->warnings)
-    emitWarning(loc) << path << ": " << warning;
+    emitWarning(loc) << path << ": " << printable(warning);
   tellConstants(loc, *model, options);
 
   Symbols symbols;
@@ -103,7 +108,7 @@ fusion::importOnnx(StringRef path, const ImportOptions &options,
     if (!importer.problems.empty())
       reportProblems(loc, *model, importer.problems);
     else if (!importer.fault.empty())
-      emitError(loc) << path << ": " << importer.fault;
+      emitError(loc) << path << ": " << printable(importer.fault);
     if (!module)
       return failure();
     return module;

@@ -2,10 +2,13 @@
 
 #include "Diagnostics.h"
 
+#include "fusion/Support/Printable.h"
+
 #include "mlir/IR/Location.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
+using namespace fusion;
 using namespace fusion::compile;
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
@@ -44,8 +47,8 @@ LogicalResult DiagnosticPrinter::print(Diagnostic &diagnostic) {
   if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
     return success();
   auto printOne = [&](Diagnostic &d) {
-    StringRef node = nodeOf(d.getLocation());
-    std::string text = d.str();
+    std::string node = printableName(nodeOf(d.getLocation()));
+    std::string text = printableMessage(d.str());
     // A message may name the file or the node itself.
     if (!StringRef(text).contains(file))
       llvm::errs() << file << ": ";
