@@ -177,6 +177,11 @@ void Importer::poison(const Node &node) {
 }
 
 static std::string unknownOperator(const Node &node) {
+  if (!node.opset)
+    return "the model imports no opset of domain '" +
+           (node.domain.empty() ? "ai.onnx" : node.domain) +
+           "'; import it, define the operator as a local function of the "
+           "model, or export the model without it";
   std::string similar = similarOperator(node.opType, node.domain);
   return "unknown operator" +
          (similar.empty() ? "; define it as a local function of the model, or "

@@ -63,8 +63,10 @@ static bool sameInOldestOpset(const Node &node, const onnx::OpSchema &schema) {
 }
 
 void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
-  const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Instance()->GetSchema(
-      node.opType, node.opset, node.domain);
+  const onnx::OpSchema *schema =
+      node.opset ? onnx::OpSchemaRegistry::Instance()->GetSchema(
+                       node.opType, node.opset, node.domain)
+                 : nullptr;
   if (!schema) {
     node.problem = "unknown operator";
     return;

@@ -98,12 +98,9 @@ Node GraphConverter::convertNode(const onnx::NodeProto &proto, size_t index,
   } catch (const FileError &error) {
     throw FileError(describe(node) + ": " + error.what());
   }
+  // Without an opset no operator is known; the import lists such nodes.
   auto opset = model.opsets.find(node.domain);
-  if (opset == model.opsets.end())
-    throw FileError(describe(node) +
-                    ": the model imports no opset of domain '" + node.domain +
-                    "'");
-  node.opset = opset->second;
+  node.opset = opset == model.opsets.end() ? 0 : opset->second;
   checkNode(proto, node);
   return node;
 }
