@@ -39,7 +39,7 @@ static double roundTo(FloatType type, double value) {
 }
 
 void Tensor::set(int64_t i, double value) {
-  if (isFloat()) {
+  if (hasFloats()) {
     floats[i] = roundTo(cast<FloatType>(element), value);
     return;
   }
@@ -52,7 +52,7 @@ void Tensor::set(int64_t i, double value) {
 }
 
 void Tensor::setInt(int64_t i, int64_t value) {
-  if (isFloat()) {
+  if (hasFloats()) {
     set(i, static_cast<double>(value));
     return;
   }

@@ -117,13 +117,13 @@ private:
     auto tensor = evaluator.evaluate(mask);
     if (failed(tensor))
       return fail("its evaluation stops: " + evaluator.getError());
-    result.mask = *tensor;
     std::vector<int64_t> full = {*batch, 0, *rows, *keys};
     if (tensor->shape.size() != 4)
       return fail("it has not four axes");
     for (size_t i : {0u, 2u, 3u})
       if (tensor->shape[i] != 1 && tensor->shape[i] != full[i])
         return fail("its shape is not that of the scores");
+    result.mask = std::move(*tensor);
     return result;
   }
 

@@ -34,13 +34,16 @@ struct Tensor {
   Tensor(mlir::Type element, std::vector<int64_t> shape);
 
   bool isFloat() const { return llvm::isa<mlir::FloatType>(element); }
+  /// isFloat() of a tensor with elements, without a look at the type: it is
+  /// asked for every element.
+  bool hasFloats() const { return !floats.empty(); }
   int64_t size() const;
   /// Element i, row-major, as a double whatever the type.
   double get(int64_t i) const {
-    return isFloat() ? floats[i] : double(ints[i]);
+    return hasFloats() ? floats[i] : double(ints[i]);
   }
   int64_t getInt(int64_t i) const {
-    return isFloat() ? int64_t(floats[i]) : ints[i];
+    return hasFloats() ? int64_t(floats[i]) : ints[i];
   }
   /// Stores a value, rounded to the element type (integers wrap).
   void set(int64_t i, double value);
