@@ -132,6 +132,11 @@ class OutputTest(unittest.TestCase):
             with self.subTest(option=option):
                 self.assertEqual(self.compile("-o", "b.fusion", option).returncode, 2)
 
+    def test_an_unknown_role_is_bad_usage(self):
+        r = self.compile("-o", "b.fusion", "--role=foo=x")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn(b"foo", r.stderr)
+
     def test_the_file_is_named_once(self):
         graph = onnx.load(self.dir / "m.onnx")
         graph.graph.node[0].op_type = "Frobnicate"
@@ -141,7 +146,7 @@ class OutputTest(unittest.TestCase):
             self.assertEqual(r.stderr.splitlines()[0].count(arguments[0]), 1, r.stderr)
 
     def test_names_in_options_must_exist(self):
-        for option, says in (("--role=token_ids=nope", b"nope"), ("--role=foo=x", b"foo"), ("--disable-fusion=swiglu@nope", b"nope")):
+        for option, says in (("--role=token_ids=nope", b"nope"), ("--disable-fusion=swiglu@nope", b"nope")):
             with self.subTest(option=option):
                 r = self.compile("-o", "b.fusion", option)
                 self.assertEqual(r.returncode, 1)
