@@ -27,15 +27,6 @@ class Count:
         return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped"
 
 
-def lit_reason(output):
-    """Why lit ran no part of a test, in a line."""
-    missing = re.search(r"required features: (.*)", output)
-    found = re.search(r"unsupported features?: (.*)", output)
-    if missing:
-        return f"needs {missing.group(1).strip()}"
-    return f"not with {found.group(1).strip()}" if found else " ".join(output.split()) or "unsupported"
-
-
 def gtest_reason(case):
     """The message of GTEST_SKIP, which follows the line `FILE:LINE`."""
     texts = [s.get("message", "") if isinstance(s, dict) else str(s) for s in case.get("skipped", [])]
@@ -60,7 +51,7 @@ def run_lit(a, count):
                 count.passed += 1
             elif t["code"] in ("UNSUPPORTED", "SKIPPED", "EXCLUDED"):
                 if t["code"] == "UNSUPPORTED":
-                    count.skipped.append(f"{t['name']}: {lit_reason(t.get('output', ''))}")
+                    count.skipped.append(f"{t['name']}: {' '.join(t.get('output', '').split()) or 'unsupported'}")
             else:
                 count.failed.append(t["name"])
 

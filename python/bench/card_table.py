@@ -3,7 +3,8 @@
 
     card_table.py results.json... [--readme README.md]
 
-Several files are parts of one run: the same card, versions and day, other sections (cards of one machine may share the work). Prints Markdown; with --readme it takes the place of what stands between `<!-- card.py -->` and `<!-- /card.py -->` in that file.
+Several files are parts of one run: the same card, versions and day, other sections (cards of one machine may share the work).
+Prints Markdown; with --readme it takes the place of what stands between `<!-- card.py -->` and `<!-- /card.py -->` in that file.
 """
 import argparse
 import collections

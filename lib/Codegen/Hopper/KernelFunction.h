@@ -124,6 +124,9 @@ void emitPulled(KernelFunction &f, llvm::ArrayRef<unsigned> results,
                 unsigned vector);
 /// Waits for the previous kernel where the launch is programmatic.
 void waitIfProgrammatic(KernelFunction &f);
+/// Nothing that the kernel reads is written by another: only its results have
+/// to wait.
+bool waitsLate(const KernelFunction &f);
 
 } // namespace fusion::hopper
 

@@ -78,17 +78,6 @@ Index PulledTemplate::placeOf(const PulledResult &result) {
   return place;
 }
 
-/// Nothing that the kernel reads is written by another: only its results have
-/// to wait.
-static bool waitsLate(KernelFunction &f) {
-  return kernels::isProgrammatic(f.kernel) &&
-         llvm::all_of(f.kernel.getBlock()->getArguments(),
-                      [&](BlockArgument argument) {
-                        return kernels::isStepInvariant(
-                            f.kernel, argument.getArgNumber());
-                      });
-}
-
 /// Reads `value` by the flat position where it is asked for at that position.
 void PulledTemplate::provideFlat(Value value) {
   group.provide(value, [this, value](ArrayRef<Index> indices) -> Value {
@@ -207,6 +196,15 @@ void hopper::waitIfProgrammatic(KernelFunction &f) {
     return;
   f.k.releaseNext();
   f.k.waitForPrevious();
+}
+
+bool hopper::waitsLate(const KernelFunction &f) {
+  KernelOp kernel = f.kernel;
+  return kernels::isProgrammatic(kernel) &&
+         llvm::all_of(
+             kernel.getBlock()->getArguments(), [&](BlockArgument argument) {
+               return kernels::isStepInvariant(kernel, argument.getArgNumber());
+             });
 }
 
 void hopper::buildPulled(KernelFunction &f) {

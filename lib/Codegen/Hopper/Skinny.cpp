@@ -119,12 +119,7 @@ bool SkinnyTemplate::weightsAreInvariant() const {
 /// Nothing that the kernel reads is written by another: only its results have
 /// to wait.
 bool SkinnyTemplate::waitsLate() const {
-  if (!kernels::isProgrammatic(f.kernel) || !shape.rowResults.empty())
-    return false;
-  for (BlockArgument argument : f.kernel.getBlock()->getArguments())
-    if (!isInvariant(argument.getArgNumber()))
-      return false;
-  return true;
+  return shape.rowResults.empty() && hopper::waitsLate(f);
 }
 
 /// Addresses of the weights, of the first row of all bundles.
