@@ -162,7 +162,7 @@ void fold(GroupOp normGroup) {
 
 } // namespace
 
-void fusion::foldNorms(func::FuncOp function) {
+void fusion::foldNormsIntoProducts(func::FuncOp function) {
   SmallVector<GroupOp> groups;
   for (auto group : function.getOps<GroupOp>())
     if (group.getKernelAttr().getFamily().getValue() == "row_reduction")

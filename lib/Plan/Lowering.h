@@ -43,7 +43,7 @@ private:
 void packLowBitWeights(mlir::ModuleOp module);
 /// Merges norms into the products of few rows and packed weights that read
 /// them. After packLowBitWeights().
-void foldNorms(mlir::func::FuncOp function);
+void foldNormsIntoProducts(mlir::func::FuncOp function);
 /// Whether a constant of FP8, a weight's place in a file or its elements, holds
 /// NaN or an infinity.
 bool holdsSpecialCodes(mlir::Attribute source, mlir::Type type);

@@ -156,6 +156,8 @@ void makeProgrammatic(GroupOp group) {
 }
 
 struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
+  using OutlineKernelsBase::OutlineKernelsBase;
+
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       wrapShapeValues(function);
@@ -174,8 +176,9 @@ struct OutlineKernels final : fusion::impl::OutlineKernelsBase<OutlineKernels> {
       }
     }
     packLowBitWeights(getOperation());
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      foldNorms(function);
+    if (foldNorms)
+      for (auto function : getOperation().getOps<func::FuncOp>())
+        foldNormsIntoProducts(function);
     KernelTable table(getOperation());
     for (auto function : getOperation().getOps<func::FuncOp>())
       for (auto group : function.getOps<GroupOp>()) {

@@ -7,7 +7,9 @@ using namespace fusion;
 
 void fusion::buildPlanPipeline(OpPassManager &pm, const PlanOptions &options) {
   pm.addNestedPass<func::FuncOp>(createSplitAppends());
-  pm.addPass(createOutlineKernels());
+  OutlineKernelsOptions outline;
+  outline.foldNorms = options.foldNorms;
+  pm.addPass(createOutlineKernels(outline));
   pm.addPass(createLowerToLaunches());
   PlanMemoryOptions memory;
   memory.unbounded = options.unbounded;

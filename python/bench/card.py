@@ -196,6 +196,7 @@ def main():
     options.bin = options.bin.resolve()
     torch.set_grad_enabled(False)
     import card_sections
+    options.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.scratch) as tmp:
         bench = Bench(options, pathlib.Path(tmp))
         for name in options.only:

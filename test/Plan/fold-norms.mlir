@@ -1,4 +1,5 @@
 // RUN: fusion-opt %s --fusion-outline-kernels | FileCheck %s
+// RUN: fusion-opt %s --fusion-outline-kernels=fold-norms=false | FileCheck %s --check-prefix=OFF
 
 // The card's products of few rows and packed weights take the norm before them,
 // of a sum that others read too.
@@ -9,6 +10,10 @@
 !s = tensor<64x2xbf16>
 !w = tensor<64x256xbf16>
 !y = tensor<16x64xbf16>
+
+// OFF-LABEL: func.func @few
+// OFF: fusion.group "norm"
+// OFF: fusion.group "product"
 
 // CHECK-LABEL: func.func @few
 // CHECK-NOT: "norm"

@@ -183,8 +183,9 @@ bool Driver::fuse() {
 }
 
 bool Driver::plan() {
-  return runPasses(
-      [&](OpPassManager &pm) { buildPlanPipeline(pm, PlanOptions()); });
+  PlanOptions plan;
+  plan.foldNorms = !llvm::is_contained(options.disabled, "fold");
+  return runPasses([&](OpPassManager &pm) { buildPlanPipeline(pm, plan); });
 }
 
 ExitCode Driver::printModule() {

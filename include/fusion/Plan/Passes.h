@@ -24,6 +24,8 @@ namespace fusion {
 struct PlanOptions {
   /// Stands for sizes without an upper end in the arena report.
   int64_t unbounded = 1024;
+  /// Norms join products of few rows and packed weights.
+  bool foldNorms = true;
 };
 
 void buildPlanPipeline(mlir::OpPassManager &pm, const PlanOptions &options);

@@ -29,7 +29,10 @@ def OutlineKernels : Pass<"fusion-outline-kernels", "::mlir::ModuleOp"> {
     group is bound to its kernel by the attributes `plan.kernel` and
     `plan.sizes` (the values of d0, d1, ...). Results of groups that nothing
     uses disappear; constants of more than 16 elements leave the groups.
+    A norm that one product of few rows and packed weights reads joins it.
   }];
+  let options = [Option<"foldNorms", "fold-norms", "bool", "true",
+                        "norms join products of few rows and packed weights">];
 }
 
 def LowerToLaunches : Pass<"fusion-lower-to-launches", "::mlir::ModuleOp"> {
