@@ -129,6 +129,11 @@ def once(variant):
     return (microseconds(variant.run) - apart) / variant.calls
 
 
+def rest_s(rows):
+    """Seconds before each run of products of so many rows: what draws much power slows what follows it."""
+    return 0.02 if rows > 1024 else 0.005 if rows > 64 else 0.0
+
+
 def race(variants, rounds=21, rest_s=0.0):
     """{name: Timing}. Every round runs each variant once, in another order; `rest_s` lets the clocks recover before each."""
     times = {v.name: [] for v in variants}

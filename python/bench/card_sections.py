@@ -5,7 +5,7 @@ import torch.nn.functional as F
 import card_models
 import card_peers as peers
 from card_low_bit import formats, front, int4_few, int4_many, int4_row, zeros  # noqa: F401 - sections
-from card_measure import Variant, at_least_share, at_least_share_of, at_least_speed, at_most, at_most_floor, at_most_us, norm_error
+from card_measure import Variant, at_least_share, at_least_share_of, at_least_speed, at_most, at_most_floor, at_most_us, norm_error, rest_s
 from card_points import LAYER, MATRICES, guarded, ours, peer, predicted, random
 from card_whole import model, model_int4  # noqa: F401 - sections
 from fusion.builders import random_llama
@@ -23,7 +23,7 @@ def linear_variants(bench, x, w, calls):
 
 
 @guarded
-def product(bench, m, n, k, target, rest_s=0.0):
+def product(bench, m, n, k, target):
     floor = max(2 * (m * k + k * n + m * n) / bench.ceilings["copy_GBps" if m > 64 else "read_GBps"] / 1e3, 2 * m * n * k / bench.ceilings["matmul_TFLOPs"] / 1e6)
     sets = card_models.copies(2 * (m * k + k * n + m * n), most=8)
     count = max(sets, card_models.repeats(floor))
@@ -36,7 +36,7 @@ def product(bench, m, n, k, target, rest_s=0.0):
     if bench.options.max_autotune and bench.left > 40:
         f = peers.compiled(F.linear, "max-autotune")
         found += peer(bench, "compile max-autotune", [lambda a=a, b=b: f(a, b) for a, b in zip(x, w)], reference, count)
-    bench.point(f"matmul M={m} N={n} K={k}", found, target(floor), floor, rest_s=rest_s)
+    bench.point(f"matmul M={m} N={n} K={k}", found, target(floor), floor, rest_s=rest_s(m))
 
 
 def against_lt(least):
@@ -45,13 +45,13 @@ def against_lt(least):
 
 def gemm(bench):
     for m, n, k in [(4096, 4096, 4096), (8192, 8192, 8192), *((2048, *s) for s in MATRICES)]:
-        product(bench, m, n, k, against_lt(1.0), 0.02)
+        product(bench, m, n, k, against_lt(1.0))
 
 
 def gemm_rows(bench):
     for m in (128, 256, 512, 1024):
         for n, k in MATRICES:
-            product(bench, m, n, k, against_lt(0.95), 0.005)
+            product(bench, m, n, k, against_lt(0.95))
 
 
 def gemv(bench):
@@ -79,7 +79,7 @@ def gated_product(bench, m, n=14336, k=4096):
     found += peer(bench, "Triton", [lambda s=s: peers.triton_gated(*s) for s in sets], reference, count)
     found += ours(bench, model, {f"x{i}": t for i, t in enumerate(x)}, {f"y{i}": random(m, n) for i in range(count)}, count, lambda: {"y0": reference})
     target = at_most_floor(1.08, floor) if m <= 16 else at_most(1.03, "cuBLAS, one concatenated GEMM alone")
-    bench.point(f"gated MLP front M={m} {k}->{n}", found, target, floor, rest_s=0.0 if m <= 16 else 0.02)
+    bench.point(f"gated MLP front M={m} {k}->{n}", found, target, floor, rest_s=rest_s(m))
 
 
 def gated(bench):
