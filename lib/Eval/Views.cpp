@@ -215,8 +215,14 @@ static Result pad(const Frame &f, PadOp op, std::string &why) {
   const Tensor &in = f.operand(0);
   Tensor out = f.makeResult();
   SmallVector<int64_t> low;
-  for (const SymExpr &e : getExprs(op.getLow()))
-    low.push_back(f.size(e).value_or(0));
+  for (const SymExpr &e : getExprs(op.getLow())) {
+    auto size = f.size(e);
+    if (!size) {
+      why = "no value for padding " + e.str();
+      return std::nullopt;
+    }
+    low.push_back(*size);
+  }
   StringRef mode = op.getMode();
   forEach(f.shape, [&](int64_t i, ArrayRef<int64_t> index) {
     SmallVector<int64_t> at;
@@ -243,9 +249,14 @@ static Result pad(const Frame &f, PadOp op, std::string &why) {
   return out;
 }
 
-static Tensor trilu(const Frame &f, TriluOp op) {
+static Result trilu(const Frame &f, TriluOp op, std::string &why) {
   Tensor out = f.makeResult();
-  int64_t k = f.size(getExpr(op.getKAttr())).value_or(0);
+  auto diagonal = f.size(getExpr(op.getKAttr()));
+  if (!diagonal) {
+    why = "no value for diagonal " + getExpr(op.getKAttr()).str();
+    return std::nullopt;
+  }
+  int64_t k = *diagonal;
   forEach(f.shape, [&](int64_t i, ArrayRef<int64_t> index) {
     int64_t d = index.back() - index[index.size() - 2];
     if (op.getUpper() ? d >= k : d <= k)
@@ -327,7 +338,7 @@ eval::detail::Result eval::detail::evaluateView(const Frame &f,
       return flat;
     });
   if (auto op = dyn_cast<TriluOp>(f.op))
-    return trilu(f, op);
+    return trilu(f, op, why);
   if (auto op = dyn_cast<IotaOp>(f.op))
     return iota(f, op, why);
   if (auto op = dyn_cast<ShapeValueOp>(f.op))

@@ -135,9 +135,9 @@ static bool isKnown(NodeImport &n, size_t i, bool &isZero) {
 static LogicalResult dropout(NodeImport &n) {
   bool inference, dropsNothing;
   if (!isKnown(n, 2, inference))
-    return n.fail("training_mode (input 2) is not known at compile time");
+    return n.failUnknown(2, "training mode");
   if (!inference && !isKnown(n, 1, dropsNothing))
-    return n.fail("the ratio (input 1) is not known at compile time");
+    return n.failUnknown(1, "ratio");
   if (!inference && (!dropsNothing || !n.hasInput(1)))
     return n.fail("training_mode is not false; export the model for inference");
   n.importer.alias(n.node.outputs[0], n.node.inputs[0]);

@@ -117,8 +117,11 @@ static LogicalResult trilu(NodeImport &n) {
   SymExpr k = 0;
   if (n.hasInput(1)) {
     const SymTensor *value = n.sym(1);
-    if (!value || value->values.size() != 1)
-      return n.fail("expected k (input 1) to be known at compile time");
+    if (!value)
+      return n.failUnknown(1, "diagonal");
+    if (value->values.size() != 1)
+      return n.fail("expected a diagonal of one element, found " +
+                    Twine(value->values.size()));
     k = n.symbols().resolve(value->values[0]);
   }
   n.output(0, TriluOp::create(n.builder, n.loc, n.input(0),

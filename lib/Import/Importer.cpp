@@ -44,7 +44,7 @@ const HandlerMap &fusion::getHandlers() {
 Importer::Importer(const Model &model, const ImportOptions &options,
                    Symbols &symbols, MLIRContext &context)
     : model(model), symbols(symbols), builder(&context), options(options),
-      context(context) {}
+      context(context), sizes(symbols) {}
 
 Location Importer::locationOf(const Node &node) {
   return NameLoc::get(builder.getStringAttr(node.name),
@@ -158,6 +158,8 @@ void Importer::alias(const std::string &name, const std::string &source) {
     values[name] = it->second;
   if (auto it = syms.find(source); it != syms.end())
     syms[name] = it->second;
+  if (auto it = unfolded.find(source); it != unfolded.end())
+    unfolded[name] = it->second;
   if (auto it = constants.find(source); it != constants.end())
     constants[name] = it->second;
 }
@@ -198,11 +200,12 @@ static const Handler *findHandler(const Node &node) {
 
 LogicalResult Importer::importIf(const Node &node) {
   NodeImport import(*this, node, locationOf(node));
-  const SymTensor *condition = import.sym(0);
-  auto constant = condition ? condition->constants() : std::nullopt;
-  if (!constant || constant->size() != 1)
-    return import.fail("the condition is not known at compile time; export "
-                       "the model with one branch only");
+  auto constant = import.constants(0, "condition");
+  if (failed(constant))
+    return failure();
+  if (constant->size() != 1)
+    return import.fail("expected a condition of one element, found " +
+                       Twine(constant->size()));
   auto *branch = node.find((*constant)[0] ? "then_branch" : "else_branch");
   if (!branch || !branch->graph)
     return import.fail("the branch has no graph");
@@ -222,6 +225,7 @@ LogicalResult Importer::importIf(const Node &node) {
     values.erase(name);
     syms.erase(name);
     constants.erase(name);
+    unfolded.erase(name);
   };
   for (const auto &[name, tensor] : graph.initializers)
     forget(name);
@@ -264,13 +268,7 @@ void Importer::importNode(const Node &node) {
   size_t before = problems.size();
   Block *block = builder.getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
-  if (auto evaluated = evaluateSymbolic(import)) {
-    for (auto [name, value] : llvm::zip(node.outputs, *evaluated))
-      setSym(name, value);
-    return;
-  }
-  if (problems.size() == before && failed((*handler)(import)) &&
-      problems.size() == before)
+  if (failed((*handler)(import)) && problems.size() == before)
     problems.push_back({&node, "cannot be imported"});
   if (problems.size() != before)
     return poison(node);
@@ -284,13 +282,86 @@ void Importer::importNode(const Node &node) {
   });
   Operation *op =
       last ? last->getNextNode() : (block->empty() ? nullptr : &block->front());
-  for (; op; op = op->getNextNode())
+  SmallVector<Operation *> made;
+  for (; op; op = op->getNextNode()) {
+    made.push_back(op);
     if (failed(mlir::verify(op)))
       break;
-  if (!complaint.empty()) {
-    problems.push_back({&node, complaint});
-    poison(node);
   }
+  if (!complaint.empty())
+    problems.push_back({&node, complaint});
+  else
+    foldSizes(node, made);
+  if (problems.size() != before)
+    poison(node);
+}
+
+/// The types of shape arithmetic, and of the tables that it looks into.
+static bool isSizeType(Type type) {
+  return type.isInteger(64) || type.isInteger(32) || type.isInteger(8) ||
+         type.isInteger(1);
+}
+
+/// Whether a value may be shape arithmetic that was not evaluated.
+static bool isSmall(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getRank() <= 1 ||
+         (type.hasStaticShape() && type.getNumElements() <= 1024);
+}
+
+/// Evaluates what a node made. Integers become known sizes; of others it is
+/// noted why they do not.
+void Importer::foldSizes(const Node &node, ArrayRef<Operation *> made) {
+  sizes.clearReason();
+  for (Operation *op : made)
+    sizes.visit(op);
+  if (!sizes.tooLarge().empty()) {
+    problems.push_back({&node, "a size is " + sizes.tooLarge() +
+                                   "; give the symbols fixed values (--dim), "
+                                   "or export the model with a simpler shape"});
+    return;
+  }
+  for (const std::string &name : node.outputs) {
+    auto it = values.find(name);
+    if (it == values.end() || syms.count(name))
+      continue;
+    Type element = elementType(it->second);
+    const SymElements *elements = sizes.find(it->second);
+    if (elements && isSizeType(element)) {
+      SymTensor sym;
+      sym.elemType = getElemTypeOf(element);
+      sym.dims = elements->dims;
+      for (const SymElement &e : elements->values)
+        sym.values.push_back(e.num);
+      syms[name] = std::move(sym);
+      values.erase(it);
+      continue;
+    }
+    if (elements || !isSmall(it->second))
+      continue;
+    auto before = llvm::find_if(node.inputs, [&](const std::string &input) {
+      return unfolded.count(input) != 0;
+    });
+    if (before != node.inputs.end())
+      unfolded[name] = unfolded[*before];
+    else if (!sizes.reason().empty())
+      unfolded[name] = {&node, sizes.reason()};
+  }
+}
+
+/// `ai.onnx::Add, opset 13`.
+static std::string describe(const Node &node) {
+  return (node.domain.empty() ? "ai.onnx" : node.domain) + "::" + node.opType +
+         ", opset " + std::to_string(node.opset);
+}
+
+std::string Importer::whyUnknown(const std::string &name) const {
+  auto it = unfolded.find(name);
+  if (it == unfolded.end())
+    return "";
+  const Node &node = *it->second.node;
+  return "evaluation over the sizes of the inputs stopped at node '" +
+         node.name + "' (" + describe(node) + "): " + it->second.why;
 }
 
 /// Names that a node reads, also inside its sub-graphs.

@@ -11,6 +11,7 @@
 #define FUSION_LIB_IMPORT_IMPORTER_H
 
 #include "Onnx/Graph.h"
+#include "SymEval.h"
 #include "Symbols.h"
 
 #include "fusion/Dialect/Fusion/FusionOps.h"
@@ -80,6 +81,14 @@ public:
   llvm::FailureOr<std::optional<std::vector<int64_t>>>
   axes(llvm::StringRef attribute, size_t inputIndex);
 
+  /// Fails because input `i` is not known when the model is compiled; says
+  /// where on its way from the sizes of the inputs that was lost.
+  llvm::LogicalResult failUnknown(size_t i, const llvm::Twine &what);
+  /// Constant elements of input `i`, the `what` of the node; fails when it is
+  /// not known.
+  llvm::FailureOr<std::vector<int64_t>> constants(size_t i,
+                                                  const llvm::Twine &what);
+
   /// Symbolic elements of a shape operand; fails when they depend on data.
   llvm::FailureOr<SymShape> sizes(size_t i, llvm::StringRef what);
 
@@ -123,10 +132,6 @@ void addPackedAttentionHandlers(HandlerMap &map);
 void addTopKHandlers(HandlerMap &map);
 const HandlerMap &getHandlers();
 
-/// Evaluates a node over symbolic sizes; nullopt when it is no such arithmetic
-/// or an operand is not known.
-std::optional<std::vector<SymTensor>> evaluateSymbolic(NodeImport &node);
-
 class Importer {
 public:
   Importer(const onnxfile::Model &model, const ImportOptions &options,
@@ -151,6 +156,8 @@ public:
   void setValue(const std::string &name, mlir::Value value);
   void setSym(const std::string &name, SymTensor value);
   void setConstant(const std::string &name, onnxfile::Tensor value);
+  /// Where the value `name` stopped to be known; empty when it never was.
+  std::string whyUnknown(const std::string &name) const;
   /// Gives `name` everything that is known of `source`.
   void alias(const std::string &name, const std::string &source);
   /// A constant as IR: `fusion.constant`, or `fusion.weight` above 64 KiB.
@@ -169,6 +176,8 @@ private:
   void mergeRoles();
   std::optional<SymExpr> findDim(const std::string &key);
   void importNode(const onnxfile::Node &node);
+  void foldSizes(const onnxfile::Node &node,
+                 llvm::ArrayRef<mlir::Operation *> made);
   llvm::LogicalResult importIf(const onnxfile::Node &node);
   bool isPoisoned(const onnxfile::Node &node) const;
   void poison(const onnxfile::Node &node);
@@ -186,6 +195,12 @@ private:
   std::vector<Input> inputs;
   std::map<std::string, mlir::Value> values;
   std::map<std::string, SymTensor> syms;
+  SymEval sizes;
+  struct Unfolded {
+    const onnxfile::Node *node;
+    std::string why;
+  };
+  std::map<std::string, Unfolded> unfolded;
   std::map<std::string, onnxfile::Tensor> constants;
   std::set<std::string> poisoned;
   std::map<std::string, mlir::Value> materialized;

@@ -133,19 +133,39 @@ NodeImport::axes(StringRef attribute, size_t inputIndex) {
     return Axes(*ints);
   if (!hasInput(inputIndex))
     return Axes();
-  const SymTensor *value = sym(inputIndex);
-  auto constants = value ? value->constants() : std::nullopt;
-  if (!constants)
-    return fail("expected constant axes in input " + Twine(inputIndex));
-  return Axes(*constants);
+  auto values = constants(inputIndex, "axes");
+  if (failed(values))
+    return failure();
+  return Axes(*values);
+}
+
+LogicalResult NodeImport::failUnknown(size_t i, const Twine &what) {
+  std::string why =
+      hasInput(i) ? importer.whyUnknown(node.inputs[i]) : "it is absent";
+  return fail("the " + what + " (input " + Twine(i) + ") " +
+              (why.empty() ? "depends on data" : "is not known: " + why) +
+              "; only values that follow from constants and the sizes of the "
+              "inputs are supported: compute it from these, or export the "
+              "model with a fixed value");
+}
+
+FailureOr<std::vector<int64_t>> NodeImport::constants(size_t i,
+                                                      const Twine &what) {
+  const SymTensor *value = sym(i);
+  if (!value)
+    return failUnknown(i, what);
+  auto result = value->constants();
+  if (!result)
+    return fail("expected a constant " + what + " (input " + Twine(i) +
+                "), found " + spell(value->values) +
+                "; give the symbols fixed values (--dim)");
+  return *result;
 }
 
 FailureOr<SymShape> NodeImport::sizes(size_t i, StringRef what) {
   const SymTensor *value = sym(i);
   if (!value)
-    return fail("the " + what + " (input " + Twine(i) +
-                ") depends on data; only shapes that follow from the sizes "
-                "of the inputs are supported");
+    return failUnknown(i, what);
   if (value->dims.size() > 1)
     return fail("expected a " + what + " of rank 1");
   SymShape result;

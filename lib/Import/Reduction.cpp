@@ -130,10 +130,11 @@ static LogicalResult softmax(NodeImport &n) {
 }
 
 static LogicalResult cumSum(NodeImport &n) {
-  const SymTensor *value = n.sym(1);
-  auto constants = value ? value->constants() : std::nullopt;
-  if (!constants || constants->size() != 1)
-    return n.fail("expected a constant axis in input 1");
+  auto constants = n.constants(1, "axis");
+  if (failed(constants))
+    return failure();
+  if (constants->size() != 1)
+    return n.fail("expected one axis, found " + Twine(constants->size()));
   auto axis = n.axis((*constants)[0], n.rank(0));
   if (failed(axis))
     return failure();

@@ -73,10 +73,11 @@ static LogicalResult sequenceAt(NodeImport &n) {
   if (!x)
     return n.fail("only pieces of SplitToSequence outside of branches are "
                   "supported");
-  const SymTensor *position = n.sym(1);
-  auto index = position ? position->constants() : std::nullopt;
-  if (!index || index->size() != 1)
-    return n.fail("the position is not known at compile time");
+  auto index = n.constants(1, "position");
+  if (failed(index))
+    return failure();
+  if (index->size() != 1)
+    return n.fail("expected one position, found " + Twine(index->size()));
   auto intOf = [&](const char *name, int64_t otherwise) {
     const onnxfile::Attribute *a = split->find(name);
     return a && a->kind == onnxfile::Attribute::Kind::Int ? a->i : otherwise;

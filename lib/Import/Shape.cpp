@@ -52,10 +52,10 @@ static LogicalResult constant(NodeImport &n) {
 
 /// A splat, broadcast to a symbolic shape.
 static LogicalResult constantOfShape(NodeImport &n) {
-  const SymTensor *shape = n.sym(0);
-  if (!shape || shape->dims.size() != 1)
-    return n.fail("the shape is not known at compile time");
-  for (const SymExpr &size : shape->values)
+  auto shape = n.sizes(0, "shape");
+  if (failed(shape))
+    return failure();
+  for (const SymExpr &size : *shape)
     if (auto constant = size.asConstant(); constant && *constant < 0)
       return n.fail("negative size " + Twine(*constant));
   Value fill;
@@ -69,7 +69,7 @@ static LogicalResult constantOfShape(NodeImport &n) {
   } else {
     fill = n.scalar(0, n.builder.getF32Type());
   }
-  n.output(0, n.expand(fill, shape->values));
+  n.output(0, n.expand(fill, *shape));
   return success();
 }
 
@@ -139,9 +139,14 @@ static LogicalResult range(NodeImport &n) {
   int32_t type = n.importer.getElemType(n.node.inputs[0]);
   if (type == Float || type == Double || type == Float16 || type == BFloat16)
     return floatRange(n);
-  if (!start || !limit || !delta || start->values.size() != 1 ||
-      limit->values.size() != 1 || delta->values.size() != 1)
-    return n.fail("the bounds are not known at compile time");
+  const char *names[] = {"start", "limit", "delta"};
+  for (auto [i, bound] : llvm::enumerate(ArrayRef({start, limit, delta}))) {
+    if (!bound)
+      return n.failUnknown(i, names[i]);
+    if (bound->values.size() != 1)
+      return n.fail("expected one element of " + Twine(names[i]) + ", found " +
+                    Twine(bound->values.size()));
+  }
   SymExpr step = delta->values[0];
   auto constantStep = step.asConstant();
   if (!constantStep || *constantStep == 0)
@@ -167,9 +172,34 @@ static LogicalResult range(NodeImport &n) {
   return success();
 }
 
-/// Reached only where the result is too large to evaluate.
+/// Sizes `start` to `end` of a tensor, which need no operation.
 static LogicalResult shape(NodeImport &n) {
-  return n.fail("the shape cannot be evaluated");
+  if (!n.importer.getShape(n.node.inputs[0]))
+    return n.fail("expected a tensor");
+  SymShape shape = n.shape(0);
+  int64_t rank = shape.size();
+  auto clamp = [&](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  int64_t start = clamp(n.getInt("start", 0));
+  int64_t end = clamp(n.getInt("end", rank));
+  SymTensor sizes;
+  for (int64_t i = start; i < end; ++i)
+    sizes.values.push_back(shape[i]);
+  sizes.dims = {static_cast<int64_t>(sizes.values.size())};
+  n.importer.setSym(n.node.outputs[0], std::move(sizes));
+  return success();
+}
+
+static LogicalResult size(NodeImport &n) {
+  if (!n.importer.getShape(n.node.inputs[0]))
+    return n.fail("expected a tensor");
+  SymTensor count;
+  count.values = {numElements(n.shape(0))};
+  if (count.values[0].overflowed())
+    return n.fail("the number of elements overflows 64 bits");
+  n.importer.setSym(n.node.outputs[0], std::move(count));
+  return success();
 }
 
 void fusion::addShapeHandlers(HandlerMap &map) {
@@ -177,5 +207,5 @@ void fusion::addShapeHandlers(HandlerMap &map) {
   map["::ConstantOfShape"] = constantOfShape;
   map["::Range"] = range;
   map["::Shape"] = shape;
-  map["::Size"] = shape;
+  map["::Size"] = size;
 }

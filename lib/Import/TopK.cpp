@@ -69,10 +69,12 @@ struct Chooser {
 } // namespace
 
 static LogicalResult topK(NodeImport &n) {
-  const SymTensor *wanted = n.sym(1);
-  auto constants = wanted ? wanted->constants() : std::nullopt;
-  if (!constants || constants->size() != 1)
-    return n.fail("expected a constant number of elements in input 1");
+  auto constants = n.constants(1, "number of elements");
+  if (failed(constants))
+    return failure();
+  if (constants->size() != 1)
+    return n.fail("expected one number of elements, found " +
+                  Twine(constants->size()));
   int64_t count = (*constants)[0];
   auto axis = n.axis(n.getInt("axis", -1), n.rank(0));
   if (failed(axis))
