@@ -315,12 +315,6 @@ void Importer::foldSizes(const Node &node, ArrayRef<Operation *> made) {
   sizes.clearReason();
   for (Operation *op : made)
     sizes.visit(op);
-  if (!sizes.tooLarge().empty()) {
-    problems.push_back({&node, "a size is " + sizes.tooLarge() +
-                                   "; give the symbols fixed values (--dim), "
-                                   "or export the model with a simpler shape"});
-    return;
-  }
   for (const std::string &name : node.outputs) {
     auto it = values.find(name);
     if (it == values.end() || syms.count(name))

@@ -156,8 +156,8 @@ FailureOr<std::vector<int64_t>> NodeImport::constants(size_t i,
     return failUnknown(i, what);
   auto result = value->constants();
   if (!result)
-    return fail("expected a constant " + what + " (input " + Twine(i) +
-                "), found " + spell(value->values) +
+    return fail("expected the " + what + " (input " + Twine(i) +
+                ") to be constant, found " + spell(value->values) +
                 "; give the symbols fixed values (--dim)");
   return *result;
 }

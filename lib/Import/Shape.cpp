@@ -140,7 +140,8 @@ static LogicalResult range(NodeImport &n) {
   if (type == Float || type == Double || type == Float16 || type == BFloat16)
     return floatRange(n);
   const char *names[] = {"start", "limit", "delta"};
-  for (auto [i, bound] : llvm::enumerate(ArrayRef({start, limit, delta}))) {
+  const SymTensor *bounds[] = {start, limit, delta};
+  for (auto [i, bound] : llvm::enumerate(bounds)) {
     if (!bound)
       return n.failUnknown(i, names[i]);
     if (bound->values.size() != 1)

@@ -340,21 +340,24 @@ bool SymEval::readsSizes(Operation *op) {
 
 /// Sizes of tensors are far below these; arithmetic that squares a size again
 /// and again would double the text of its result at each node.
-static constexpr size_t mostFactors = 128, mostTerms = 128, mostSpelled = 4096;
+static constexpr size_t mostFactors = 128, mostTerms = 128, mostSpelled = 1024;
 
 /// What is too large about a size; empty when nothing is.
 static std::string whyTooLarge(const SymExpr &size) {
   if (size.polynomial().size() > mostTerms)
     return "a polynomial of " + std::to_string(size.polynomial().size()) +
            " terms, expected at most " + std::to_string(mostTerms);
+  size_t spelled = 0;
   for (const auto &[monomial, coefficient] : size.polynomial()) {
     if (monomial.size() > mostFactors)
       return "a polynomial of degree " + std::to_string(monomial.size()) +
              ", expected at most " + std::to_string(mostFactors);
     for (const std::string &factor : monomial)
-      if (factor.size() > mostSpelled)
-        return "too deeply nested an expression";
+      spelled += factor.size();
   }
+  if (spelled > mostSpelled)
+    return "an expression of " + std::to_string(spelled) +
+           " characters, expected at most " + std::to_string(mostSpelled);
   return "";
 }
 
@@ -428,10 +431,8 @@ void SymEval::visit(Operation *op) {
     if (e.num.overflowed() || e.den.overflowed())
       return stop("a value overflows 64 bits");
     for (const SymExpr &part : {e.num, e.den})
-      if (std::string large = whyTooLarge(part); !large.empty()) {
-        excess = large;
-        return;
-      }
+      if (std::string large = whyTooLarge(part); !large.empty())
+        return stop("a size is " + large);
     auto num = e.num.asConstant(), den = e.den.asConstant();
     if (!isFloat || e.real || !num || !den)
       continue;

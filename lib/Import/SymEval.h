@@ -61,8 +61,6 @@ public:
   /// sizes flow into it; empty where none was met.
   const std::string &reason() const { return why; }
   void clearReason() { why.clear(); }
-  /// What is too large about a value to go on with it; empty where nothing is.
-  const std::string &tooLarge() const { return excess; }
 
 private:
   std::optional<SymElements> evaluate(mlir::Operation *op);
@@ -71,7 +69,7 @@ private:
 
   Symbols &symbols;
   llvm::DenseMap<mlir::Value, SymElements> known;
-  std::string why, excess;
+  std::string why;
 };
 
 namespace symeval {

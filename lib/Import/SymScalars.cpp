@@ -390,22 +390,20 @@ Maybe Scalars::binary(Operation *op, const SymElement &a, const SymElement &b) {
     Maybe minus = negate(b);
     return minus ? add(a, *minus) : minus;
   }
-  if (name == "mul" || (isBool && name == "and"))
+  if (name == "mul")
     return mul(a, b);
-  if (isBool && name == "or")
-    return SymElement(a.num + b.num - a.num * b.num);
+  if (name == "max" || (isBool && name == "or"))
+    return maximum(a, b);
+  if (name == "min" || (isBool && name == "and"))
+    return minimum(a, b);
   if (isBool && name == "xor")
-    return SymElement(a.num + b.num - a.num * b.num * SymExpr(2));
+    return SymElement(a.num + b.num - minimum(a, b)->num * SymExpr(2));
   if (name == "div")
     return div(a, b, isFloat);
   if (name == "mod" && !isFloat)
     return integerMod(a.num, b.num, llvm::cast<ModOp>(op).getFmod());
   if (name == "pow")
     return power(a, b, isFloat);
-  if (name == "max")
-    return maximum(a, b);
-  if (name == "min")
-    return minimum(a, b);
   if (name == "equal" || name == "less" || name == "less_equal" ||
       name == "greater" || name == "greater_equal")
     return compare(name, a, b);

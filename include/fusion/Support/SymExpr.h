@@ -5,8 +5,8 @@
 // equal objects ("past + seq" and "seq + past" are the same). Quotients,
 // remainders, minima and maxima that do not reduce to a polynomial become
 // atoms with a canonical spelling, e.g. `floordiv(seq + 1, 2)`. A coefficient
-// beyond 64 bits makes the whole expression `overflow()`, which has no value
-// and no readable text.
+// beyond 64 bits, a product of more than 512 factors or one of more than 65536
+// pairs of terms makes the whole `overflow()`: no value, no readable text.
 //
 // Plain C++17: the dialect, the compiler and the runtime share this file.
 //
