@@ -9,11 +9,10 @@ Triton, in one run.
 Medians of rounds in random order, each operation repeated over random tensors that exceed the L2 cache; the spread (10 % to 90 % of
 the rounds) is printed. All repetitions of an operation are one CUDA graph, ours and the peers', of the same number where one is
 given (about 1.8 ms of work), and timed alike: by the processor's clock until the run is complete, less a run of one tiny kernel
-(a session's for ours, a graph's for the peers) made just before (decode attention of ours: less a run of a quarter of the layers;
-its peers like the others). Where a variant rests before each run, so do all of its point: products of more than 64 rows, in 16 bits
-and with packed weights, for 5 ms, of more than 1024 rows for 20 ms, since each would run at the clocks that the power of the one
-before it left. Packed ones of so many rows are raced without rests as well, of which nothing is asked. Ceilings (bytes read and
-copied, bf16 FLOPs) are measured first.
+(a session's for ours, a graph's for the peers) made just before. Where a variant rests before each run, so do all of its point:
+products of more than 64 rows, in 16 bits and with packed weights, for 5 ms, of more than 1024 rows for 20 ms, since each would run
+at the clocks that the power of the one before it left. Packed ones of so many rows are raced without rests as well, of which
+nothing is asked. Ceilings (bytes read and copied, bf16 FLOPs) are measured first.
 `predicted` is the compiler's model of each kernel's template (--explain), made before the run.
 
 Sections take less than --seconds each and run alone; --out adds to what the file has of the same card and versions, so that a
@@ -86,11 +85,19 @@ class Bench:
             raise RuntimeError(f"{name}: exit {p.returncode}: {p.stderr[-600:]}")
         return p.stdout
 
+    def compile(self, model, *options):
+        """Compiles an ONNX file for the card."""
+        self.tool("fusion-compile", model, "-o", model.with_suffix(".fusion"), "--target=sm_90a", *options)
+
     def load(self, model, *options):
         """Compiles an ONNX file for the card and opens it."""
+        self.compile(model, *options)
+        return self.open(model)
+
+    def open(self, model):
+        """Opens what an ONNX file was compiled to."""
         from fusion import runtime
         artifact = model.with_suffix(".fusion")
-        self.tool("fusion-compile", model, "-o", artifact, "--target=sm_90a", *options)
         loaded = runtime.Model(artifact, "cuda", runtime.Library(runtime.find_library(self.options.bin)))
         artifact.unlink()  # the weights are on the card
         return loaded

@@ -19,7 +19,6 @@ class Variant:
     run: typing.Callable[[], None]  # returns when it is complete
     calls: int = 1  # executions of the operation in one run
     tiny: typing.Callable[[], None] | None = None  # a run of one tiny kernel made the same way; without it, a graph's
-    less: typing.Callable[[], None] | None = None  # a run of fewer calls, whose time does not count; `calls` are the others
     error: float | None = None
     predicted_us: float | None = None
 
@@ -121,8 +120,6 @@ def microseconds(run):
 
 def once(variant):
     """Microseconds of one execution."""
-    if variant.less:
-        return (microseconds(variant.run) - microseconds(variant.less)) / variant.calls
     tiny = variant.tiny or tiny_graph()
     tiny()  # wakes processor and card
     apart = microseconds(tiny)

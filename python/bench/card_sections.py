@@ -1,4 +1,6 @@
 """Sections of the card's benchmark in 16 bits: which points, against what, and what is asked."""
+import concurrent.futures
+
 import torch
 import torch.nn.functional as F
 
@@ -156,32 +158,37 @@ def attention(bench):
     prefill_attention(bench, 8192, 870)
 
 
-def cached_layers(bench, batch, cached, layers):
-    """A run of so many layers with so many tokens cached, and what the compiler says of it."""
-    model = card_models.decode_attentions(bench.folder / f"m{layers}.onnx", batch, layers)
-    loaded = bench.load(model, "--kv-cache=state", f"--max-context={cached + 64}", f"--likely=past_sequence_length={cached}")
-    session = loaded.session()
-    fill = torch.randint(0, 512, (batch, min(cached, 16384 // batch)), device="cuda")
-    session.bind("input_ids", fill)
-    for _ in range(cached // fill.shape[1]):
-        session.run()
-    one = fill[:, :1].contiguous()
-    session.bind("input_ids", one)
+CACHED_LAYERS = {1: 128, 8: 24, 64: 4}  # by batch: their caches exceed the L2 cache, and a run takes about as long as the others'
 
-    def run():
-        session.truncate(cached - 1)
-        session.run()
-    return run, loaded.explain()
+
+def cached_models(bench, cached):
+    """{batch: model file} of layers of decode attention, compiled side by side for caches of up to so many tokens."""
+    models = {batch: card_models.decode_attentions(bench.folder / f"cached{batch}.onnx", batch, layers) for batch, layers in CACHED_LAYERS.items()}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(lambda m: bench.compile(m, "--kv-cache=state", f"--max-context={cached + 64}", f"--likely=past_sequence_length={cached}"), models.values()))
+    return models
+
+
+def chained_attention(x, layers, c):
+    """The last position's result, in fp32 rounded after each layer: [1, 1, hidden] of the embedded tokens [1, T, hidden]."""
+    cos, sin = peers.tables(x.shape[1])
+    width = c.kv_heads * c.head_dim
+    heads = lambda t: t.unflatten(-1, (-1, c.head_dim)).transpose(1, 2).float()
+    k, v, q = peers.rotate(heads(x[..., :width]), cos, sin).bfloat16(), heads(x[..., width:2 * width]), x[:, -1:]
+    for _ in range(layers):
+        turned = peers.rotate(heads(q), cos[-1:], sin[-1:])
+        q = peers.reference_attention(turned, k, v, False).transpose(1, 2).flatten(2).bfloat16()
+    return q
 
 
 @guarded
-def cached_attention(bench, batch, cached, target_us):
-    c = random_llama.SIZES["8b"]
-    size = 4 * batch * c.kv_heads * cached * c.head_dim
-    layers = card_models.copies(size, least=4, most=48)
-    layers = -(-layers // 4) * 4
-    q = [random(batch, c.heads, 1, c.head_dim) for _ in range(layers)]
-    kv = [(random(batch, c.kv_heads, cached, c.head_dim), random(batch, c.kv_heads, cached, c.head_dim)) for _ in range(layers)]
+def cached_attention(bench, model, batch, cached, target_us):
+    """Of ours, a run is one graph of all layers, replayed at any length of the cache; embedding and lookups of the step are in its time."""
+    c, layers = random_llama.SIZES["8b"], CACHED_LAYERS[batch]
+    hidden, size = c.heads * c.head_dim, 4 * batch * c.kv_heads * cached * c.head_dim
+    sets = card_models.copies(size, least=2, most=48)
+    q = [random(batch, c.heads, 1, c.head_dim) for _ in range(sets)]
+    kv = [(random(batch, c.kv_heads, cached, c.head_dim), random(batch, c.kv_heads, cached, c.head_dim)) for _ in range(sets)]
     reference = peers.reference_attention(q[0][:4], *(t[:4] for t in kv[0]), False)
     found = []
     for backend in ("cuDNN", "flash"):
@@ -191,12 +198,31 @@ def cached_attention(bench, batch, cached, target_us):
             v.error = norm_error(f(q[0], *kv[0])[:4], reference)
         found += new
     if not bench.options.peers_only:
-        (run, explain), (less, _) = (cached_layers(bench, batch, cached, n) for n in (layers, layers // 4))
-        found.append(Variant("fusion", run, layers - layers // 4, less=less, predicted_us=predicted(explain, "decode", "decode attention") / layers or None))
+        loaded = model()
+        session = loaded.session()
+        ids = torch.randint(0, 512, (batch, cached), device="cuda")
+        for part in ids.split(min(cached, 16384 // batch), 1):
+            session.bind("input_ids", part.contiguous())
+            session.run()
+        y = torch.full((batch, 1, hidden), float("nan"), device="cuda", dtype=torch.bfloat16)
+        session.bind("input_ids", ids[:, -1:].contiguous())
+        session.bind_output("logits", y)
+
+        def run():
+            session.truncate(cached - 1)
+            session.run()
+        run()
+        table = next(t for t in bench.weights(bench.folder / f"cached{batch}.onnx").values() if t.shape == (512, hidden))
+        error = norm_error(y[:1], chained_attention(table[ids[:1]], layers, c))
+        found.append(Variant("fusion", run, layers, tiny=bench.tiny, error=error, predicted_us=predicted(loaded.explain(), "decode", "decode attention") / layers or None))
     bench.point(f"rope + append + decode attention batch {batch} KV {cached}", found, at_most_us(target_us),
                 size / bench.ceilings["read_GBps"] / 1e3)
 
 
 def decode_attention(bench):
-    for point in ((1, 1024, 6.5), (1, 8192, 14), (8, 8192, 67), (64, 8192, 490)):
-        cached_attention(bench, *point)
+    models = {} if bench.options.peers_only else cached_models(bench, 8192)
+    points = {1: ((1024, 6.5), (8192, 14)), 8: ((8192, 67),), 64: ((8192, 490),)}
+    for batch, lengths in points.items():
+        loaded = bench.open(models[batch]) if models else None
+        for cached, target_us in lengths:
+            cached_attention(bench, lambda loaded=loaded: loaded, batch, cached, target_us)
