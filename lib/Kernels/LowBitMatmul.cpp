@@ -88,7 +88,21 @@ unsigned LowBitMatmul::chunkColumns(const LowBitTile &t) const {
   return std::min(t.columns, 32 / t.blocks);
 }
 
+static unsigned roomOf(const LowBitTile &t) {
+  return (t.resident == 2 ? kHalfBytes : kSharedBytes) - kBarrierBytes;
+}
+
+// Twice two boxes if no stage is lost by it.
+unsigned LowBitMatmul::sendBuffers(const LowBitTile &t) const {
+  constexpr unsigned kEach = kLowBitBoxBytes * kLowBitConsumers;
+  unsigned room = roomOf(t), few = (room - 2 * kEach) / stageBytes(t);
+  bool many = (room - 4 * kEach) / stageBytes(t) >= std::min(few, kMostStages);
+  return many && t.columns * t.blocks > 2 * kLowBitBoxRows ? 4 : 2;
+}
+
 unsigned LowBitMatmul::areaBytes(const LowBitTile &t) const {
+  if (sends(t))
+    return sendBuffers(t) * kLowBitBoxBytes;
   unsigned columns = t.divides() ? t.columns : chunkColumns(t);
   return t.blocks * columns * sumStride(t) * 4;
 }
@@ -100,8 +114,7 @@ unsigned LowBitMatmul::sumsBytes(const LowBitTile &t) const {
 // Warp groups that take turns have stages of their own: of one that the other
 // has not yet seen filled, the parity of its barrier says nothing.
 unsigned LowBitMatmul::stages(const LowBitTile &t) const {
-  unsigned most = t.resident == 2 ? kHalfBytes : kSharedBytes;
-  unsigned room = most - kBarrierBytes - sumsBytes(t);
+  unsigned room = roomOf(t) - sumsBytes(t);
   unsigned turnStages = kLowBitTurn / t.depth();
   unsigned all = std::min(room / stageBytes(t), kMostStages);
   return t.sharers > 1 ? all / (turnStages * t.sharers) * turnStages * t.sharers
@@ -230,6 +243,8 @@ LowBitMatmul::allMaps() const {
     }
     tiles.push_back(std::move(of));
   }
+  for (const ResultBox &box : results)
+    maps.push_back(box.map);
   return {std::move(maps), std::move(tiles)};
 }
 
@@ -238,6 +253,9 @@ std::vector<artifact::TensorMap> LowBitMatmul::maps() const {
 }
 LowBitMatmul::TileMaps LowBitMatmul::mapsOf(unsigned tile) const {
   return allMaps().second[tile];
+}
+unsigned LowBitMatmul::resultMap() const {
+  return unsigned(maps().size() - results.size());
 }
 
 //===----------------------------------------------------------------------===//
@@ -248,6 +266,19 @@ static bool areAlike(const LowBitWeight &a, const LowBitWeight &b) {
   return a.code() == b.code() && a.scale() == b.scale() &&
          a.zero() == b.zero() && a.group == b.group &&
          a.oneScale == b.oneScale && a.implicitZero == b.implicitZero;
+}
+
+/// Whether all that follows the products is made of their own elements: what
+/// else it read would lie across the threads, whose sums are transposed.
+static bool readsProductsAlone(KernelOp kernel) {
+  return llvm::all_of(*kernel.getBlock(), [](Operation &op) {
+    if (isa<MatmulOp, DequantizeOp, YieldOp>(op))
+      return true;
+    OpClass kind = classOf(&op);
+    return (kind == OpClass::Elementwise || kind == OpClass::Constant ||
+            kind == OpClass::View) &&
+           llvm::none_of(op.getOperands(), llvm::IsaPred<BlockArgument>);
+  });
 }
 
 /// Groups that a stage and a turn divide evenly.
@@ -405,6 +436,10 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
   if (mm.norm)
     if (const char *why = checkNorm(mm))
       return refuse(why);
+  if (!mm.norm && readsProductsAlone(kernel))
+    mm.results = getResultBoxes(kernel, mm.space, /*flat=*/true, mm.m);
+  for (ResultBox &box : mm.results)
+    box.map.box[1] = kLowBitBoxRows;
   mm.problem = problemOf(mm);
   mm.plan = planLowBit(mm.problem, minRows, maxRows, mostResident);
   return mm;

@@ -30,6 +30,8 @@ constexpr unsigned kLowBitConsumers = 2;
 constexpr unsigned kLowBitThreads = 128 * (1 + kLowBitConsumers);
 /// What the sums of a streamed tile cost, in turns of the main loop.
 constexpr int64_t kStreamTurns = 10;
+/// Rows of lhs of a box of results, and its bytes: 64 columns of 16 bits.
+constexpr unsigned kLowBitBoxRows = 32, kLowBitBoxBytes = kLowBitBoxRows * 128;
 /// Columns of K of one turn of the main loop: an even number of batches.
 constexpr unsigned kLowBitTurn = 128;
 
@@ -110,6 +112,9 @@ struct LowBitMatmul {
   /// Scales change along K: they are decoded with the codes. Else they are
   /// applied to the sums.
   bool scaled = false;
+  /// One a result where all of them can leave by boxes and nothing but the
+  /// products goes into them; else empty.
+  std::vector<ResultBox> results;
   LowBitProblem problem;
   LowBitPlan plan;
 
@@ -152,6 +157,12 @@ struct LowBitMatmul {
   /// those of the blocks and warp groups that divide K. Floats between
   /// neighbouring rows of lhs: no bank conflicts.
   unsigned chunkColumns(const LowBitTile &t) const;
+  /// Or results that leave as boxes, in 16 bits: so many at a time of a warp
+  /// group, an even number.
+  bool sends(const LowBitTile &t) const {
+    return !results.empty() && !t.divides() && t.columns >= kLowBitBoxRows;
+  }
+  unsigned sendBuffers(const LowBitTile &t) const;
   unsigned sumStride(const LowBitTile &t) const { return 64 / t.cluster + 4; }
   unsigned areaBytes(const LowBitTile &t) const;
   unsigned sumsBytes(const LowBitTile &t) const;
@@ -174,6 +185,8 @@ struct LowBitMatmul {
   };
   std::vector<artifact::TensorMap> maps() const;
   TileMaps mapsOf(unsigned tile) const;
+  /// Where those of results begin: the last ones.
+  unsigned resultMap() const;
 
 private:
   std::pair<std::vector<artifact::TensorMap>, std::vector<TileMaps>>

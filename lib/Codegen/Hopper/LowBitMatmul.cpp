@@ -589,6 +589,12 @@ void LowBitTemplate::consume(Val consumer) {
            Sums sums = multiply(item, consumer, place);
            if (lhsFirst)
              k.waitForPrevious();
+           auto store = [&](const Sums &all) {
+             if (mm.sends(tile))
+               sendBoxes(item, consumer, all);
+             else
+               storeChunks(epilogue, item, consumer, all);
+           };
            if (tile.divides())
              storeDivided(epilogue, item, consumer, sums);
            else if (canStream())
@@ -596,13 +602,14 @@ void LowBitTemplate::consume(Val consumer) {
                  !(item.firstTurn == 0), [&] { publish(d, consumer, sums); },
                  [&] {
                    IndexBuilder::Scope owner(ix);
-                   storeChunks(epilogue, item, consumer,
-                               addOthers(d, item, consumer, sums));
+                   store(addOthers(d, item, consumer, sums));
                  });
            else
-             storeChunks(epilogue, item, consumer, sums);
+             store(sums);
            return KernelBuilder::Vals{place.stage, place.phase};
          });
+  if (mm.sends(tile))
+    finishBoxes();
 }
 
 //===----------------------------------------------------------------------===//

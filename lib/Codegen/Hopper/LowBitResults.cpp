@@ -49,7 +49,8 @@ void LowBitTemplate::storeSums(const Sums &sums, unsigned firstColumn,
 
 /// What the fragments left out of the sums of neighbouring rows n; null:
 /// nothing.
-Val LowBitTemplate::factorOf(const LowBitWeight &weight, Val n) {
+Val LowBitTemplate::factorOf(const LowBitWeight &weight, Val n,
+                             unsigned width) {
   double constant = formats[0].sumFactor() * weight.factor;
   Val factor = constant != 1 ? k.f32(constant) : Val();
   auto times = [&](Val other) { factor = factor ? other * factor : other; };
@@ -85,8 +86,9 @@ LowBitTemplate::Factors LowBitTemplate::factorsOf(const Item &item, Val thread,
   Factors factors;
   for (unsigned i = 0; i < tile.blocks; ++i)
     factors.push_back(mm.products() == 2
-                          ? factorOf(mm.weights[i], n)
-                          : factorOf(mm.weights[0], n + int64_t(64) * all * i));
+                          ? factorOf(mm.weights[i], n, width)
+                          : factorOf(mm.weights[0], n + int64_t(64) * all * i,
+                                     width));
   return factors;
 }
 
@@ -124,7 +126,7 @@ void LowBitTemplate::finish(
       for (unsigned p = 0; p < mm.products(); ++p) {
         Val sum = sumAt(gated ? p : block, inSlice, column, inGroup);
         unsigned number = gated ? p : block;
-        Val factor = known.empty() ? factorOf(mm.weights[p], n) : known[number];
+        Val factor = known.empty() ? factorOf(mm.weights[p], n, width) : known[number];
         MatmulOp product = mm.weights[p].product;
         elements.push_back({product.getResult(), factor ? sum * factor : sum});
       }

@@ -131,8 +131,14 @@ private:
                    const Sums &sums);
   void storeDivided(Epilogue &epilogue, const Item &item, Val consumer,
                     const Sums &sums);
+  void sendBoxes(const Item &item, Val consumer, const Sums &sums);
+  void sendBlock(const Item &item, Val consumer, const Sums &sums,
+                 unsigned block);
+  struct Fragments;
+  void writeBox(Fragments &from, mlir::Value result, unsigned first, Val to);
+  void finishBoxes();
   using Factors = llvm::SmallVector<Val, 2>;
-  Val factorOf(const kernels::LowBitWeight &weight, Val n);
+  Val factorOf(const kernels::LowBitWeight &weight, Val n, unsigned width);
   Val firstRow(const Item &item, Val thread);
   Factors factorsOf(const Item &item, Val thread, Val group);
 

@@ -228,11 +228,13 @@ static NVVM::LdStMatrixShapeAttr matrixShape(KernelBuilder &k) {
   return NVVM::LdStMatrixShapeAttr::get(k.builder().getContext(), 8, 8);
 }
 
-void hopper::storeFragment(KernelBuilder &k, Val address, ArrayRef<Val> pairs) {
+void hopper::storeFragment(KernelBuilder &k, Val address, ArrayRef<Val> pairs,
+                           bool transposed) {
   SmallVector<Value> sources(pairs.begin(), pairs.end());
   NVVM::StMatrixOp::create(k.builder(), Value(address), ValueRange(sources),
-                           NVVM::MMALayout::row, matrixShape(k),
-                           NVVM::LdStMatrixEltType::B16);
+                           transposed ? NVVM::MMALayout::col
+                                      : NVVM::MMALayout::row,
+                           matrixShape(k), NVVM::LdStMatrixEltType::B16);
 }
 
 KernelBuilder::Vals hopper::loadFragment(KernelBuilder &k, Val address) {
@@ -252,4 +254,13 @@ Val hopper::fragmentPointer(KernelBuilder &k, Val tile, unsigned block) {
   Val row = (warpInGroup(k) << 4) + (lane & 15);
   Val piece = ((lane >> 4) + int64_t(block)) ^ (lane & 7);
   return k.at(tile, (row << 7) + (piece << 4));
+}
+
+// Matrices in the order of an accumulator's registers: rows l / 4 and l / 4 + 8
+// of columns [0, 8), then of columns [8, 16).
+Val hopper::transposedPointer(KernelBuilder &k, Val tile, unsigned row) {
+  Val lane = k.lane();
+  Val inTile = (lane & 7) + ((lane >> 4) << 3) + int64_t(row);
+  Val piece = ((warpInGroup(k) << 1) + ((lane >> 3) & 1)) ^ (lane & 7);
+  return k.at(tile, (inTile << 7) + (piece << 4));
 }

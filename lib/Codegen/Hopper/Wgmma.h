@@ -90,10 +90,15 @@ Val packStruct(KernelBuilder &k, llvm::ArrayRef<Val> fields);
 /// Moves 16 columns of an accumulator, as four packed pairs, into a tile of 64
 /// rows of 128 bytes (kernels::fragmentAddress). `address` from
 /// fragmentPointer().
-void storeFragment(KernelBuilder &k, Val address, llvm::ArrayRef<Val> pairs);
+/// `transposed`: 16 rows of the tile are 16 columns of the accumulator, two
+/// pieces of each the warp's rows.
+void storeFragment(KernelBuilder &k, Val address, llvm::ArrayRef<Val> pairs,
+                   bool transposed = false);
 KernelBuilder::Vals loadFragment(KernelBuilder &k, Val address);
 /// The thread's address for columns [8 block, 8 block + 16) of the tile.
 Val fragmentPointer(KernelBuilder &k, Val tile, unsigned block);
+/// For rows [row, row + 16) of the tile, transposed.
+Val transposedPointer(KernelBuilder &k, Val tile, unsigned row);
 
 } // namespace fusion::hopper
 
