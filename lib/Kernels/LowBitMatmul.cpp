@@ -92,12 +92,18 @@ static unsigned roomOf(const LowBitTile &t) {
   return (t.resident == 2 ? kHalfBytes : kSharedBytes) - kBarrierBytes;
 }
 
-// Twice two boxes if no stage is lost by it.
+// As many as cost no stage. (One more of three is worth more than two boxes at
+// a time.)
 unsigned LowBitMatmul::sendBuffers(const LowBitTile &t) const {
   constexpr unsigned kEach = kLowBitBoxBytes * kLowBitConsumers;
-  unsigned room = roomOf(t), few = (room - 2 * kEach) / stageBytes(t);
-  bool many = (room - 4 * kEach) / stageBytes(t) >= std::min(few, kMostStages);
-  return many && t.columns * t.blocks > 2 * kLowBitBoxRows ? 4 : 2;
+  auto stagesWith = [&](unsigned buffers) {
+    return std::min((roomOf(t) - buffers * kEach) / stageBytes(t), kMostStages);
+  };
+  unsigned buffers = 4;
+  while (buffers > 1 && (stagesWith(buffers) < stagesWith(1) ||
+                         buffers * kLowBitBoxRows > t.columns))
+    buffers /= 2;
+  return buffers;
 }
 
 unsigned LowBitMatmul::areaBytes(const LowBitTile &t) const {
@@ -272,11 +278,7 @@ static bool areAlike(const LowBitWeight &a, const LowBitWeight &b) {
 /// else it read would lie across the threads, whose sums are transposed.
 static bool readsProductsAlone(KernelOp kernel) {
   return llvm::all_of(*kernel.getBlock(), [](Operation &op) {
-    if (isa<MatmulOp, DequantizeOp, YieldOp>(op))
-      return true;
-    OpClass kind = classOf(&op);
-    return (kind == OpClass::Elementwise || kind == OpClass::Constant ||
-            kind == OpClass::View) &&
+    return isa<MatmulOp, DequantizeOp>(op) ||
            llvm::none_of(op.getOperands(), llvm::IsaPred<BlockArgument>);
   });
 }
@@ -295,6 +297,7 @@ static LowBitProblem problemOf(const LowBitMatmul &mm) {
   p.k = mm.k;
   p.bits = w.bits;
   p.norm = mm.norm.has_value();
+  p.sent = !mm.results.empty();
   if (mm.scaled)
     p.bits += 8.0 * stripBytes(w.scale()) / double(w.group);
   if (w.zeros)
@@ -442,5 +445,8 @@ std::optional<LowBitMatmul> kernels::getLowBitMatmul(KernelOp kernel,
     box.map.box[1] = kLowBitBoxRows;
   mm.problem = problemOf(mm);
   mm.plan = planLowBit(mm.problem, minRows, maxRows, mostResident);
+  if (llvm::none_of(mm.plan.tiles,
+                    [&](const LowBitTile &t) { return mm.sends(t); }))
+    mm.results.clear();
   return mm;
 }

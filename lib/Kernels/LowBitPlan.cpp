@@ -5,9 +5,10 @@
 // 13 (8 and 16 columns), 16 (32), then half its columns; the decode of 256 rows
 // by 128 columns of symmetric int4 takes 850. Of the lesser of both, about a
 // third is not hidden, a quarter with two blocks, next to nothing of wide
-// tiles, whose results take 2.6 us and more. What a launch costs beside its
-// turns is 2 us, a cluster's sums 0.6 us. Clusters of four do not fill the
-// card.
+// tiles, whose results take 2.6 us and more, or half of it where they leave as
+// boxes while the next tile's products are under way. What a launch costs
+// beside its turns is 2 us, a cluster's sums 0.6 us. Clusters of four do not
+// fill the card.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,6 +71,8 @@ double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
     time += 0.9 * (waves - 1);
   double results = double(t.columns) * t.rows();
   time += waves * (wide ? 1.7 + results / 18000 : 0.3 + results / 32768);
+  if (wide && problem.sent && !t.divides())
+    time -= 1.3 * (waves - 1);
   if (t.cluster > 1)
     time += 0.6;
   else if (t.sharers > 1)

@@ -79,6 +79,7 @@ struct LowBitProblem {
   double bits = 4.25; ///< a weight's, scales included
   double decode = 1; ///< instructions of the decode, relative to symmetric int4
   bool norm = false; ///< lhs is made within the launch
+  bool sent = false; ///< results may leave as boxes
 };
 /// Microseconds by the model.
 double lowBitTime(const LowBitProblem &problem, int64_t rows,
@@ -157,8 +158,8 @@ struct LowBitMatmul {
   /// those of the blocks and warp groups that divide K. Floats between
   /// neighbouring rows of lhs: no bank conflicts.
   unsigned chunkColumns(const LowBitTile &t) const;
-  /// Or results that leave as boxes, in 16 bits: so many at a time of a warp
-  /// group, an even number.
+  /// Or results that leave as boxes, in 16 bits: so many of a warp group, one
+  /// or two halves.
   bool sends(const LowBitTile &t) const {
     return !results.empty() && !t.divides() && t.columns >= kLowBitBoxRows;
   }

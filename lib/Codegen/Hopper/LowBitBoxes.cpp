@@ -73,8 +73,8 @@ void LowBitTemplate::writeBox(Fragments &from, Value result, unsigned first,
 void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
                                unsigned block) {
   bool gated = mm.products() == 2;
-  Val firstRow =
-      item.row0 + consumer * int64_t(64) + int64_t(64) * kLowBitConsumers * block;
+  Val firstRow = item.row0 + consumer * int64_t(64) +
+                 int64_t(64) * kLowBitConsumers * block;
   Val lane = k.lane();
   Fragments from;
   from.row = firstRow + (warpInGroup(k) << 4) + (lane >> 2);
@@ -82,10 +82,11 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
   for (unsigned p = 0; p < mm.products(); ++p) {
     const LowBitWeight &w = mm.weights[p];
     from.products.push_back({w.product, sums[gated ? p : block]});
-    from.factors.push_back({factorOf(w, from.row, 1),
-                            factorOf(w, from.row + int64_t(8), 1)});
+    from.factors.push_back(
+        {factorOf(w, from.row, 1), factorOf(w, from.row + int64_t(8), 1)});
   }
-  unsigned atOnce = mm.sendBuffers(tile) / 2, number = 0;
+  unsigned buffers = mm.sendBuffers(tile), number = 0;
+  unsigned atOnce = std::max(1u, buffers / 2);
   Val area = k.at(k.dynamicShared(mm.stages(tile) * mm.stageBytes(tile)),
                   consumer * int64_t(mm.areaBytes(tile)));
   Val leader = threadInGroup(k) == 0;
@@ -96,14 +97,14 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
       IndexBuilder::Scope scope(ix);
       for (auto [i, box] : llvm::enumerate(mm.results)) {
         auto output = getStridedOutput(results[i], mm.space);
-        unsigned half = number++ % 2;
+        unsigned half = buffers == 1 ? 0 : number++ % 2;
         unsigned count =
             std::min(atOnce, (tile.columns - first) / kLowBitBoxRows);
         auto bufferOf = [&](unsigned at) {
           return k.at(area, int64_t(half * atOnce + at) * kLowBitBoxBytes);
         };
         // The boxes that left the half before are read: all but the last ones.
-        k.when(leader, [&] { waitStores(k, number == 1 ? 0 : 1); });
+        k.when(leader, [&] { waitStores(k, number <= 1 ? 0 : 1); });
         meet(k, consumer + 1, kWarpgroup);
         for (unsigned at = 0; at < count; ++at)
           writeBox(from, output->anchor, first + at * kLowBitBoxRows,
@@ -113,8 +114,8 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
         k.when(leader, [&] {
           for (unsigned at = 0; at < count; ++at)
             storeTile(k, f.maps[mm.resultMap() + i], bufferOf(at),
-                      {firstRow, item.column0 +
-                                     int64_t(first + at * kLowBitBoxRows)});
+                      {firstRow,
+                       item.column0 + int64_t(first + at * kLowBitBoxRows)});
           commitStores(k);
         });
       }

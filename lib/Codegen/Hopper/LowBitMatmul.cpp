@@ -8,9 +8,11 @@
 // the other is multiplied. Where columns are few, scales that change along K
 // are not decoded: the sums of a turn are multiplied by them, in fp32.
 //
-// The sums come out transposed. They go through shared memory in fp32, from
-// where each thread takes neighbouring columns of a result, has the group make
-// of them what it makes, and stores. Warp groups that take turns along K, and
+// The sums come out transposed. Where nothing else goes into the results, these
+// are computed in place and turned round on their way out (LowBitBoxes). Else
+// sums go through shared memory in fp32, from where each thread takes
+// neighbouring columns of a result, has the group make of them what it makes,
+// and stores. Warp groups that take turns along K, and
 // blocks of a cluster, put their sums side by side there; they are added in one
 // order.
 //
@@ -384,6 +386,19 @@ void LowBitTemplate::loadWords(Turn &turn, Val consumer) {
   }
 }
 
+/// Scales and zero points of a group as long as a turn, with the words: the
+/// decode would wait for them.
+void LowBitTemplate::loadGroups(Turn &turn, Val consumer) {
+  turn.factors.resize(tile.blocks);
+  turn.current.assign(tile.blocks, -1);
+  if (mm.weights[0].group < int64_t(kLowBitTurn))
+    return;
+  for (unsigned block = 0; block < tile.blocks; ++block) {
+    turn.factors[block] = groupAt(turn.stages[0], block, consumer, 0);
+    turn.current[block] = 0;
+  }
+}
+
 /// The fragments of four steps: 16 registers.
 KernelBuilder::Vals LowBitTemplate::decode(Turn &turn, unsigned half,
                                            unsigned block, Val consumer) {
@@ -527,8 +542,6 @@ LowBitTemplate::Sums LowBitTemplate::multiply(const Item &item, Val consumer,
                Val previous = carried[2];
                State state = stateOf(carried.drop_front(3));
                Turn turn;
-               turn.factors.resize(tile.blocks);
-               turn.current.assign(tile.blocks, -1);
                // All waits come before the first product: a loop between
                // products would make ptxas wait for each of them.
                Place other = advance(here, 1);
@@ -539,6 +552,7 @@ LowBitTemplate::Sums LowBitTemplate::multiply(const Item &item, Val consumer,
                  turn.stages.push_back(other.stage);
                }
                loadWords(turn, consumer);
+               loadGroups(turn, consumer);
                multiplyTurn(turn, consumer, state, [&](unsigned number) {
                  if (number == 1)
                    release(previous, leader && !(previous < 0));

@@ -85,10 +85,10 @@ LowBitTemplate::Factors LowBitTemplate::factorsOf(const Item &item, Val thread,
   Val n = firstRow(item, thread) + group * int64_t(64);
   Factors factors;
   for (unsigned i = 0; i < tile.blocks; ++i)
-    factors.push_back(mm.products() == 2
-                          ? factorOf(mm.weights[i], n, width)
-                          : factorOf(mm.weights[0], n + int64_t(64) * all * i,
-                                     width));
+    factors.push_back(
+        mm.products() == 2
+            ? factorOf(mm.weights[i], n, width)
+            : factorOf(mm.weights[0], n + int64_t(64) * all * i, width));
   return factors;
 }
 
@@ -126,7 +126,8 @@ void LowBitTemplate::finish(
       for (unsigned p = 0; p < mm.products(); ++p) {
         Val sum = sumAt(gated ? p : block, inSlice, column, inGroup);
         unsigned number = gated ? p : block;
-        Val factor = known.empty() ? factorOf(mm.weights[p], n, width) : known[number];
+        Val factor =
+            known.empty() ? factorOf(mm.weights[p], n, width) : known[number];
         MatmulOp product = mm.weights[p].product;
         elements.push_back({product.getResult(), factor ? sum * factor : sum});
       }

@@ -1,7 +1,7 @@
 //===- LowBitTemplate.h - Products with packed weights ----------*- C++ -*-===//
 //
 // The template of LowBitMatmul.cpp; what becomes of its sums is in
-// LowBitResults.cpp, what makes lhs in LowBitNorm.cpp.
+// LowBitResults.cpp and LowBitBoxes.cpp, what makes lhs in LowBitNorm.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,6 +101,7 @@ private:
   LowBitFormat::Group groupAt(Val stage, unsigned block, Val consumer,
                               unsigned index);
   void loadWords(Turn &turn, Val consumer);
+  void loadGroups(Turn &turn, Val consumer);
   KernelBuilder::Vals decode(Turn &turn, unsigned half, unsigned block,
                              Val consumer);
   KernelBuilder::Vals scalesAt(Val stage, unsigned block, Val consumer);

@@ -84,7 +84,10 @@ def product(dtype, kind, m, n, k, group, zero=False, epilogue="", rows=True):
         residual, bias = g.input("r", (m, n), dims=["rows", n] if rows else None), g.weight("b", (n,))
         y = g.node("Add", [residual, g.node("Add", [y, bias])])
         value, by_node = value + g[bias] + g[residual], r(by_node + g[bias]) + g[residual]
-    return g.case({g.output(y): Expected(value, rounded=by_node)})
+    expected = {g.output(y): Expected(value, rounded=by_node)}
+    if epilogue == "twice":
+        expected[g.output(g.node("Relu", [y]))] = Expected(np.maximum(value, 0), rounded=np.maximum(by_node, 0))
+    return g.case(expected)
 
 
 def nbits(dtype, bits, m, n, k, group, zero):
@@ -155,9 +158,14 @@ def cases(sample):
                             continue
                         yield case(f"{kind}_{dtype}_g{group}_{m}" + "_zero" * zero, product, dtype, kind, m, 272 if m % 2 else 301, 320, group, zero)
     for m in (100,) if sample else (2, 16, 64, 257, 700):
-        for epilogue in ("residual", "gated"):
+        for epilogue in ("residual", "gated", "twice"):
             yield case(f"{epilogue}_{m}", product, "bf16", "i4", m, 544, 1024, 128, False, epilogue)
         yield case(f"few_rows_{m}", product, "bf16", "u4", m, 4096, 512, 64, True, "", False)
+    # Deep products: tiles of 128, 160 and 256 rows, the last ones streamed.
+    for m, kind, n, k, group in ((513, "i4", 4104, 4160, 64),) if sample else ((129, "i4", 4104, 4160, 64), (513, "i4", 4104, 4160, 64), (700, "u4", 1048, 4160, 32),
+                                                                            (511, "i4", 8200, 2080, 32), (600, "i4", 8200, 2080, 32), (700, "e4m3", 8200, 2080, 2080)):
+        yield case(f"deep_{kind}_{m}", product, "bf16", kind, m, n, k, group, kind == "u4", "", False)
+    yield case("deep_gated", product, "bf16", "e4m3", 700, 4104, 2080, 2080, False, "gated", False)
     for m in (16,) if sample else (2, 16, 37, 64):
         yield case(f"front_{m}", front, m, 1040, 512, 128)
         yield case(f"norm_{m}", front, m, 301, 256, 32, "u4", False, False)
