@@ -55,19 +55,33 @@ static void tellConstants(Location loc, const onnxfile::Model &model,
                    << "; --keep-input=NAME or all keeps them inputs";
 }
 
-/// One error that lists every node, so that a user need not ask twice.
-static void reportProblems(Location loc, const onnxfile::Model &model,
-                           ArrayRef<Importer::Problem> problems) {
+/// One error that lists every node and every other fault, so that a user need
+/// not ask twice. A single fault needs no list.
+static void report(Location loc, const onnxfile::Model &model,
+                   ArrayRef<Importer::Problem> problems,
+                   ArrayRef<std::string> faults) {
+  constexpr size_t mostShown = 200;
   InFlightDiagnostic diagnostic = emitError(loc);
-  diagnostic << model.path << ": " << problems.size()
-             << (problems.size() == 1 ? " node" : " nodes")
-             << " cannot be imported";
+  diagnostic << model.path << ": ";
+  if (problems.empty() && faults.size() == 1) {
+    diagnostic << printable(faults.front());
+    return;
+  }
+  auto count = [&](size_t n, StringRef what) {
+    diagnostic << n << " " << what << (n == 1 ? "" : "s");
+  };
+  if (!problems.empty()) {
+    count(problems.size(), "node");
+    diagnostic << " cannot be imported";
+  }
+  if (!faults.empty()) {
+    diagnostic << (problems.empty() ? "" : ", and ");
+    count(faults.size(), problems.empty() ? "fault" : "other fault");
+  }
   size_t shown = 0;
   for (const Importer::Problem &problem : problems) {
-    if (++shown > 200) {
-      diagnostic << "\n  ...";
+    if (++shown > mostShown)
       break;
-    }
     const onnxfile::Node &node = *problem.node;
     std::string domain = node.domain.empty() ? "ai.onnx" : node.domain;
     diagnostic << "\n  node '" << printableName(node.name)
@@ -77,6 +91,13 @@ static void reportProblems(Location loc, const onnxfile::Model &model,
                               : "no opset")
                << ": " << printable(problem.why);
   }
+  for (const std::string &fault : faults) {
+    if (++shown > mostShown)
+      break;
+    diagnostic << "\n  " << printable(fault);
+  }
+  if (shown > mostShown)
+    diagnostic << "\n  ...";
 }
 
 FailureOr<OwningOpRef<ModuleOp>>
@@ -105,13 +126,12 @@ fusion::importOnnx(StringRef path, const ImportOptions &options,
     // A fault may vanish once the sizes learnt in this pass are merged.
     if (symbols.changed())
       continue;
-    if (!importer.problems.empty())
-      reportProblems(loc, *model, importer.problems);
-    else if (!importer.fault.empty())
-      emitError(loc) << path << ": " << printable(importer.fault);
-    if (!module)
-      return failure();
-    return module;
+    std::vector<std::string> faults = model->faults;
+    llvm::append_range(faults, importer.faults);
+    if (module && faults.empty())
+      return module;
+    report(loc, *model, importer.problems, faults);
+    return failure();
   }
   emitError(loc) << path << ": the sizes of the model do not settle";
   return failure();

@@ -117,8 +117,8 @@ Value Importer::materialize(const Tensor &tensor) {
   if (tensor.file.empty() || tensor.bytes <= maxConstantBytes) {
     auto bytes = readTensor(tensor);
     if (!bytes || bytes->size() != tensor.bytes) {
-      fault = bytes ? "tensor '" + tensor.name + "' has the wrong size"
-                    : bytes.status().message();
+      faults.push_back(bytes ? "tensor '" + tensor.name + "' has the wrong size"
+                             : bytes.status().message());
       bytes = std::vector<uint8_t>(tensor.bytes);
     }
     return ConstantOp::create(builder, loc, getDenseAttr(*bytes, type));
@@ -198,11 +198,40 @@ static const Handler *findHandler(const Node &node) {
   return it == map.end() ? nullptr : &it->second;
 }
 
+static bool isConditional(const Node &node) {
+  return node.domain.empty() && node.opType == "If";
+}
+
+/// Why no handler will do, as far as the node itself tells; else empty.
+static std::string whyUnsupported(const Node &node) {
+  if (!node.schema)
+    return unknownOperator(node);
+  if (!node.problem.empty())
+    return node.problem;
+  if (!findHandler(node) && !isConditional(node))
+    return "the operator is not supported; export the model without it, or "
+           "with it as a local function";
+  return "";
+}
+
+/// Of the nodes in the branches of a node that is not imported.
+void Importer::listUnsupported(const Node &node) {
+  for (const onnxfile::Attribute &attribute : node.attributes)
+    if (attribute.graph)
+      for (const Node &inner : attribute.graph->nodes) {
+        if (std::string why = whyUnsupported(inner); !why.empty())
+          problems.push_back({&inner, why});
+        listUnsupported(inner);
+      }
+}
+
 LogicalResult Importer::importIf(const Node &node) {
   NodeImport import(*this, node, locationOf(node));
   auto constant = import.constants(0, "condition");
-  if (failed(constant))
+  if (failed(constant)) {
+    listUnsupported(node);
     return failure();
+  }
   if (constant->size() != 1)
     return import.fail("expected a condition of one element, found " +
                        Twine(constant->size()));
@@ -238,24 +267,17 @@ LogicalResult Importer::importIf(const Node &node) {
 
 void Importer::importNode(const Node &node) {
   ++nodeIndex;
-  bool isIf = node.domain.empty() && node.opType == "If";
-  const Handler *handler = findHandler(node);
-  std::string why = !node.schema            ? unknownOperator(node)
-                    : !node.problem.empty() ? node.problem
-                    : !handler && !isIf
-                        ? "the operator is not supported; export the model "
-                          "without it, or with it as a local function"
-                        : "";
-  if (!why.empty())
-    problems.push_back({&node, why});
-  if (!why.empty() || isPoisoned(node))
-    return poison(node);
-
+  bool isIf = isConditional(node);
+  std::string why = whyUnsupported(node);
   std::vector<int32_t> types;
   for (const std::string &name : node.inputs)
     types.push_back(getElemType(name));
-  if (std::string mismatch = checkTypes(node, types); !mismatch.empty()) {
-    problems.push_back({&node, mismatch});
+  if (why.empty() && !node.isBroken)
+    why = checkTypes(node, types);
+  if (!why.empty())
+    problems.push_back({&node, why});
+  if (!why.empty() || node.isBroken || isPoisoned(node)) {
+    listUnsupported(node);
     return poison(node);
   }
   if (isIf) {
@@ -268,7 +290,7 @@ void Importer::importNode(const Node &node) {
   size_t before = problems.size();
   Block *block = builder.getInsertionBlock();
   Operation *last = block->empty() ? nullptr : &block->back();
-  if (failed((*handler)(import)) && problems.size() == before)
+  if (failed((*findHandler(node))(import)) && problems.size() == before)
     problems.push_back({&node, "cannot be imported"});
   if (problems.size() != before)
     return poison(node);
@@ -389,6 +411,7 @@ LogicalResult Importer::importNodes(const Graph &graph) {
   for (const auto &[name, tensor] : graph.initializers)
     if (!values.count(name))
       setConstant(name, tensor);
+  poisoned.insert(graph.broken.begin(), graph.broken.end());
   std::set<std::string> live;
   for (const ValueInfo &output : graph.outputs)
     live.insert(output.name);
@@ -426,6 +449,29 @@ static void eraseDead(Block *block) {
       op.erase();
 }
 
+bool Importer::checkOutputs(SmallVectorImpl<Value> &results) {
+  bool good = true;
+  for (const ValueInfo &output : model.graph.outputs) {
+    Value value = getValue(output.name);
+    Type declared = getElementType(output.elemType, &context);
+    std::string why;
+    if (!value)
+      why = "has no value";
+    else if (declared && declared != elementType(value))
+      llvm::raw_string_ostream(why)
+          << "declared as " << elemName(output.elemType)
+          << ", found elements of type " << elementType(value);
+    results.push_back(value);
+    if (why.empty())
+      continue;
+    good = false;
+    // What led to no value has been said.
+    if (value || (problems.empty() && model.faults.empty() && faults.empty()))
+      faults.push_back("graph output '" + output.name + "': " + why);
+  }
+  return good;
+}
+
 OwningOpRef<ModuleOp> Importer::run() {
   Location fileLoc = FileLineColLoc::get(&context, model.path, 0, 0);
   OwningOpRef<ModuleOp> module = ModuleOp::create(fileLoc);
@@ -434,31 +480,14 @@ OwningOpRef<ModuleOp> Importer::run() {
                                        builder.getFunctionType({}, {}));
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
-  if (!checkKeptInputs() || !declareInputs(function) || !applyDimOptions())
-    return {};
+  // Everything that can be said of a file is said at once.
+  checkKeptInputs();
+  if (declareInputs(function))
+    applyDimOptions();
   (void)importNodes(model.graph);
   mergeRoles();
-  if (!problems.empty() || !fault.empty())
-    return {};
-
   SmallVector<Value> results;
-  for (const ValueInfo &output : model.graph.outputs) {
-    Value value = getValue(output.name);
-    if (!value) {
-      fault = "graph output '" + output.name + "' has no value";
-      return {};
-    }
-    Type declared = getElementType(output.elemType, &context);
-    if (declared && declared != elementType(value)) {
-      llvm::raw_string_ostream(fault)
-          << "graph output '" << output.name << "': declared as "
-          << elemName(output.elemType) << ", found elements of type "
-          << elementType(value);
-      return {};
-    }
-    results.push_back(value);
-  }
-  if (!fault.empty())
+  if (!checkOutputs(results) || !problems.empty() || !faults.empty())
     return {};
   func::ReturnOp::create(builder, fileLoc, results);
   function.setType(builder.getFunctionType(block->getArgumentTypes(),

@@ -137,15 +137,15 @@ public:
   Importer(const onnxfile::Model &model, const ImportOptions &options,
            Symbols &symbols, mlir::MLIRContext &context);
 
-  /// Builds the module; null after faults (see `problems` and `fault`).
+  /// Builds the module; null after faults (see `problems` and `faults`).
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
   struct Problem {
     const onnxfile::Node *node;
     std::string why;
   };
-  std::vector<Problem> problems; ///< nodes that cannot be imported
-  std::string fault;             ///< a fault of the graph or the options
+  std::vector<Problem> problems;   ///< nodes that cannot be imported
+  std::vector<std::string> faults; ///< of the graph or the options
 
   // For handlers.
   mlir::Value getValue(const std::string &name);
@@ -179,6 +179,8 @@ private:
   void foldSizes(const onnxfile::Node &node,
                  llvm::ArrayRef<mlir::Operation *> made);
   llvm::LogicalResult importIf(const onnxfile::Node &node);
+  void listUnsupported(const onnxfile::Node &node);
+  bool checkOutputs(llvm::SmallVectorImpl<mlir::Value> &results);
   bool isPoisoned(const onnxfile::Node &node) const;
   void poison(const onnxfile::Node &node);
   mlir::Location locationOf(const onnxfile::Node &node);

@@ -37,12 +37,12 @@ bool Importer::checkKeptInputs() {
     });
     if (name == "all" || (isInput && model.graph.initializers.count(name)))
       continue;
-    fault = "--keep-input " + name + ": " +
-            (isInput ? "the input has no initializer: it is one in any case"
-                     : "no graph input has that name");
-    return false;
+    faults.push_back(
+        "--keep-input " + name + ": " +
+        (isInput ? "the input has no initializer: it is one in any case"
+                 : "no graph input has that name"));
   }
-  return true;
+  return faults.empty();
 }
 
 bool Importer::declareInputs(func::FuncOp function) {
@@ -52,38 +52,45 @@ bool Importer::declareInputs(func::FuncOp function) {
   for (const ValueInfo &info : model.graph.inputs) {
     if (model.graph.initializers.count(info.name) && !staysInput(info.name))
       continue;
+    // What is wrong with one input is no reason to say nothing of the others.
     auto refuse = [&](const Twine &why) {
-      fault = ("graph input '" + info.name + "': " + why).str();
-      return false;
+      faults.push_back(("graph input '" + info.name + "': " + why).str());
+      poisoned.insert(info.name);
     };
     Type element = getElementType(info.elemType, &context);
+    auto negative = llvm::find_if(
+        info.dims, [](const Dim &dim) { return dim.value && *dim.value < 0; });
     if (!element)
-      return refuse(info.elemType == Undefined
-                        ? Twine("not a tensor")
-                        : "element type " + elemName(info.elemType) +
-                              " is not supported");
-    if (!info.hasShape)
-      return refuse("its rank is unknown");
-    if (info.dims.size() > 16)
-      return refuse("more than 16 dimensions");
+      refuse(info.elemType == Undefined
+                 ? Twine("not a tensor")
+                 : "element type " + elemName(info.elemType) +
+                       " is not supported");
+    else if (!info.hasShape)
+      refuse("its rank is unknown");
+    else if (info.dims.size() > 16)
+      refuse("more than 16 dimensions");
+    else if (negative != info.dims.end())
+      refuse("negative size " + Twine(*negative->value));
+    if (poisoned.count(info.name))
+      continue;
     SymShape shape;
     for (auto [axis, dim] : llvm::enumerate(info.dims)) {
-      if (dim.value && *dim.value < 0)
-        return refuse("negative size " + Twine(*dim.value));
       shape.push_back(
           dim.value ? SymExpr(*dim.value)
                     : symbols.declare(dim.param, info.name + "_dim" +
                                                      std::to_string(axis)));
     }
     RankedTensorType type = getTensorType(shape, element);
-    if (numBytes(type).overflowed())
-      return refuse("absurdly large");
+    if (numBytes(type).overflowed()) {
+      refuse("absurdly large");
+      continue;
+    }
     inputs.push_back({info.name, info.elemType, shape});
     setValue(info.name,
              function.getBody().front().addArgument(
                  type, NameLoc::get(builder.getStringAttr(info.name))));
   }
-  return true;
+  return faults.empty();
 }
 
 /// The size that `--dim KEY=...` speaks of.
@@ -116,8 +123,7 @@ std::optional<SymExpr> Importer::findDim(const std::string &key) {
 bool Importer::applyDimOptions() {
   for (const DimOption &option : options.dims) {
     auto refuse = [&](const Twine &why) {
-      fault = ("--dim " + option.key + ": " + why).str();
-      return false;
+      faults.push_back(("--dim " + option.key + ": " + why).str());
     };
     auto size = findDim(option.key);
     if (!size) {
@@ -126,28 +132,30 @@ bool Importer::applyDimOptions() {
         for (const SymExpr &e : input.shape)
           for (const std::string &symbol : e.symbols())
             known.insert(symbol);
-      return refuse("no such size; the symbols of the model are " +
-                    (known.empty() ? "none" : llvm::join(known, ", ")) +
-                    ", and INPUT[AXIS], batch, seq and past are understood");
+      refuse("no such size; the symbols of the model are " +
+             (known.empty() ? "none" : llvm::join(known, ", ")) +
+             ", and INPUT[AXIS], batch, seq and past are understood");
+      continue;
     }
     if (auto constant = size->asConstant()) {
       if (*constant < option.lower || *constant > option.upper)
-        return refuse("the size is " + Twine(*constant) + " in the model");
+        refuse("the size is " + Twine(*constant) + " in the model");
       continue;
     }
     if (option.lower == option.upper) {
       if (!symbols.unify(*size, SymExpr(option.lower)))
-        return refuse("the size cannot be " + Twine(option.lower));
+        refuse("the size cannot be " + Twine(option.lower));
       continue;
     }
     auto symbol = size->asSymbol();
-    if (!symbol)
-      return refuse("the size is " + size->str() +
-                    "; give bounds to its symbols");
+    if (!symbol) {
+      refuse("the size is " + size->str() + "; give bounds to its symbols");
+      continue;
+    }
     bounds[*symbol] = {option.lower, option.upper};
     symbols.setLeast(*symbol, option.lower);
   }
-  return true;
+  return faults.empty();
 }
 
 /// A mask of past and new tokens whose length has a name of its own: what the

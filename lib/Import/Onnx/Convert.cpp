@@ -2,6 +2,8 @@
 
 #include "Proto.h"
 
+#include <algorithm>
+
 using namespace fusion;
 using namespace fusion::onnxfile;
 
@@ -77,6 +79,42 @@ GraphConverter::convertAttribute(const onnx::AttributeProto &proto,
   return attribute;
 }
 
+void GraphConverter::fault(const std::string &what) {
+  if (std::find(model.faults.begin(), model.faults.end(), what) ==
+      model.faults.end())
+    model.faults.push_back(what);
+}
+
+/// A missing file is the fault of every tensor in it, but one fault.
+void GraphConverter::convertInitializer(const onnx::TensorProto &proto,
+                                        Graph &graph) {
+  std::string subject = "tensor '" + proto.name() + "': ";
+  try {
+    if (!graph.initializers
+             .emplace(proto.name(), convertTensor(proto, model.path, externals))
+             .second)
+      fault("initializer '" + proto.name() + "' is defined twice");
+  } catch (const FileError &error) {
+    std::string what = error.what();
+    std::string reason = what.substr(
+        what.compare(0, subject.size(), subject) == 0 ? subject.size() : 0);
+    TensorFault &tensors =
+        tensorFaults.emplace(reason, TensorFault{model.faults.size()})
+            .first->second;
+    if (tensors.count++ == 0)
+      model.faults.push_back(what);
+    graph.broken.insert(proto.name());
+  }
+}
+
+void GraphConverter::countTensorFaults() {
+  for (const auto &[reason, tensors] : tensorFaults)
+    if (tensors.count > 1)
+      model.faults[tensors.place] +=
+          " (and of " + std::to_string(tensors.count - 1) +
+          (tensors.count > 2 ? " other tensors)" : " other tensor)");
+}
+
 Node GraphConverter::convertNode(const onnx::NodeProto &proto, size_t index,
                                  const std::map<std::string, bool> &visible,
                                  int depth) {
@@ -92,12 +130,14 @@ Node GraphConverter::convertNode(const onnx::NodeProto &proto, size_t index,
   node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
   node.inputs.assign(proto.input().begin(), proto.input().end());
   node.outputs.assign(proto.output().begin(), proto.output().end());
-  try {
-    for (const auto &attribute : proto.attribute())
+  for (const auto &attribute : proto.attribute())
+    try {
       node.attributes.push_back(convertAttribute(attribute, visible, depth));
-  } catch (const FileError &error) {
-    throw FileError(describe(node) + ": " + error.what());
-  }
+    } catch (const FileError &error) {
+      fault(describe(node) + ": attribute '" + attribute.name() +
+            "': " + error.what());
+      node.isBroken = true;
+    }
   // Without an opset no operator is known; the import lists such nodes.
   auto opset = model.opsets.find(node.domain);
   node.opset = opset == model.opsets.end() ? 0 : opset->second;
@@ -110,16 +150,17 @@ Graph GraphConverter::convert(const onnx::GraphProto &proto,
                               int depth) {
   if (depth > 16)
     throw FileError("sub-graphs are nested deeper than 16 levels");
-  if (proto.sparse_initializer_size())
-    throw FileError("sparse initializers are not supported");
+  for (const auto &sparse : proto.sparse_initializer())
+    fault("sparse initializer '" + sparse.values().name() +
+          "' is not supported; export it as a dense one");
   Graph graph;
   graph.name = proto.name();
   std::map<std::string, bool> visible = outer;
   auto define = [&](const std::string &name, const std::string &what) {
     if (name.empty())
-      throw FileError(what + " has no name");
-    if (!visible.emplace(name, true).second)
-      throw FileError(what + " '" + name + "' is defined twice");
+      fault(what + " has no name");
+    else if (!visible.emplace(name, true).second)
+      fault(what + " '" + name + "' is defined twice");
   };
   for (const auto &input : proto.input()) {
     graph.inputs.push_back(convertValueInfo(input));
@@ -132,12 +173,11 @@ Graph GraphConverter::convert(const onnx::GraphProto &proto,
       isInput |= input.name == initializer.name();
     if (!isInput)
       define(initializer.name(), "initializer");
-    if (!graph.initializers
-             .emplace(initializer.name(),
-                      convertTensor(initializer, model.path, externals))
-             .second)
-      throw FileError("initializer '" + initializer.name() +
-                      "' is defined twice");
+    convertInitializer(initializer, graph);
+  }
+  for (const auto &sparse : proto.sparse_initializer()) {
+    visible.emplace(sparse.values().name(), true);
+    graph.broken.insert(sparse.values().name());
   }
   for (const auto &node : proto.node())
     for (const std::string &output : node.output())
@@ -148,19 +188,21 @@ Graph GraphConverter::convert(const onnx::GraphProto &proto,
   for (const auto &node : proto.node()) {
     graph.nodes.push_back(convertNode(node, index++, visible, depth));
     for (const std::string &input : graph.nodes.back().inputs)
-      if (!input.empty() && !visible.count(input))
-        throw FileError(describe(graph.nodes.back()) + ": input '" + input +
-                        "' is not defined anywhere");
+      if (!input.empty() && !visible.count(input)) {
+        fault(describe(graph.nodes.back()) + ": input '" + input +
+              "' is not defined anywhere");
+        graph.nodes.back().isBroken = true;
+      }
   }
+  std::set<std::string> listed;
   for (const auto &output : proto.output()) {
     if (!visible.count(output.name()))
-      throw FileError("graph output '" + output.name() +
-                      "' is not defined anywhere");
-    for (const ValueInfo &other : graph.outputs)
-      if (other.name == output.name())
-        throw FileError("graph output '" + output.name() + "' is listed twice");
+      fault("graph output '" + output.name() + "' is not defined anywhere");
+    if (!listed.insert(output.name()).second)
+      fault("graph output '" + output.name() + "' is listed twice");
     graph.outputs.push_back(convertValueInfo(output));
   }
-  sortNodes(graph);
+  if (std::string cycle = sortNodes(graph); !cycle.empty())
+    fault(cycle);
   return graph;
 }

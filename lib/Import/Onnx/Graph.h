@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,7 @@ struct Node {
   std::vector<Attribute> attributes;
   const void *schema = nullptr; ///< for checkTypes()
   std::string problem;          ///< why the onnx library refuses the node
+  bool isBroken = false;        ///< one of the model's `faults` is about it
 
   const Attribute *find(const std::string &attribute) const;
 };
@@ -130,7 +132,8 @@ struct Graph {
   std::string name;
   std::vector<ValueInfo> inputs, outputs;
   std::map<std::string, Tensor> initializers;
-  std::vector<Node> nodes; ///< in topological order
+  std::vector<Node> nodes;      ///< in topological order
+  std::set<std::string> broken; ///< values that a fault leaves unknown
 };
 
 struct Model {
@@ -139,6 +142,7 @@ struct Model {
   std::string producer;
   std::map<std::string, int> opsets; ///< by domain, "" for ai.onnx
   std::vector<std::string> warnings;
+  std::vector<std::string> faults; ///< each once; they do not name the file
   Graph graph;
 };
 
@@ -147,8 +151,9 @@ using IsImported =
     std::function<bool(const std::string &domain, const std::string &name)>;
 
 /// Maps, parses and checks a file. Nodes that the onnx library does not know or
-/// refuses carry a `problem`; every other fault is a failure naming the file.
-/// An operator that is not imported is replaced by its function body in the
+/// refuses carry a `problem`; other faults are gathered in the model's
+/// `faults`. What no graph can be read from is a failure naming the file. An
+/// operator that is not imported is replaced by its function body in the
 /// standard, where that holds imported ones only.
 Result<Model> loadModel(const std::string &path, const IsImported &isImported);
 

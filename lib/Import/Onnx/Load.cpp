@@ -67,9 +67,10 @@ void checkVersions(const onnx::ModelProto &proto, Model &model) {
   model.irVersion = proto.ir_version();
   model.producer = proto.producer_name();
   if (!proto.has_ir_version() || model.irVersion < minIr)
-    throw FileError("IR version " + std::to_string(model.irVersion) +
-                    " is not supported, expected " + std::to_string(minIr) +
-                    " to " + std::to_string(maxIr));
+    model.faults.push_back("IR version " + std::to_string(model.irVersion) +
+                           " is not supported, expected " +
+                           std::to_string(minIr) + " to " +
+                           std::to_string(maxIr));
   if (model.irVersion > maxIr)
     model.warnings.push_back("IR version " + std::to_string(model.irVersion) +
                              " is newer than " + std::to_string(maxIr) +
@@ -77,27 +78,33 @@ void checkVersions(const onnx::ModelProto &proto, Model &model) {
   for (const auto &import : proto.opset_import()) {
     std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
     int64_t version = import.version();
-    if (version < 1 || version > INT32_MAX)
-      throw FileError("opset " + std::to_string(version) + " of domain '" +
-                      domain + "' does not exist");
+    if (version < 1 || version > INT32_MAX) {
+      model.faults.push_back("opset " + std::to_string(version) +
+                             " of domain '" + domain + "' does not exist");
+      version = maxOpset; // the nodes are judged by what is known
+    }
     auto [it, inserted] = model.opsets.emplace(domain, int(version));
     if (!inserted && it->second != version)
-      throw FileError("two opsets of domain '" + domain + "' are imported");
+      model.faults.push_back("two opsets of domain '" + domain +
+                             "' are imported");
   }
   auto main = model.opsets.find("");
   if (main == model.opsets.end()) {
     // A model of contrib operators alone needs no ai.onnx opset.
-    if (model.opsets.empty())
-      throw FileError("the model imports no opset");
+    if (model.opsets.empty()) {
+      model.faults.push_back("the model imports no opset");
+      model.opsets.emplace("", maxOpset);
+    }
     return;
   }
   // A newer opset may change what an operator means: no guessing. In an older
   // one, checkNode() lets those pass that have not changed since.
   if (main->second > maxOpset)
-    throw FileError("opset " + std::to_string(main->second) +
-                    " is not supported, expected " + std::to_string(minOpset) +
-                    " to " + std::to_string(maxOpset) +
-                    "; convert the model with onnx.version_converter");
+    model.faults.push_back("opset " + std::to_string(main->second) +
+                           " is not supported, expected " +
+                           std::to_string(minOpset) + " to " +
+                           std::to_string(maxOpset) +
+                           "; convert the model with onnx.version_converter");
 }
 
 } // namespace
@@ -115,8 +122,9 @@ Result<Model> onnxfile::loadModel(const std::string &path,
     checkVersions(proto, model);
     inlineFunctions(proto, model, isImported);
     ExternalFiles externals(path);
-    model.graph =
-        GraphConverter(model, externals).convert(proto.graph(), {}, 0);
+    GraphConverter converter(model, externals);
+    model.graph = converter.convert(proto.graph(), {}, 0);
+    converter.countTensorFaults();
     return model;
   } catch (const std::bad_alloc &) {
     return failure("out of memory");

@@ -30,15 +30,20 @@ Tensor convertTensor(const onnx::TensorProto &proto, const std::string &path,
                      ExternalFiles &externals);
 
 /// Converts and checks a graph and its sub-graphs: names, definitions, order.
-/// `outer` holds the names visible from enclosing graphs. Throws FileError.
+/// `outer` holds the names visible from enclosing graphs. Faults go to the
+/// model.
 class GraphConverter {
 public:
   GraphConverter(Model &model, ExternalFiles &externals)
       : model(model), externals(externals) {}
   Graph convert(const onnx::GraphProto &proto,
                 const std::map<std::string, bool> &outer, int depth);
+  /// Tells how many tensors have a fault that was noted once.
+  void countTensorFaults();
 
 private:
+  void fault(const std::string &what);
+  void convertInitializer(const onnx::TensorProto &proto, Graph &graph);
   Node convertNode(const onnx::NodeProto &proto, size_t index,
                    const std::map<std::string, bool> &visible, int depth);
   Attribute convertAttribute(const onnx::AttributeProto &proto,
@@ -48,11 +53,17 @@ private:
   Model &model;
   ExternalFiles &externals;
   std::map<std::string, int> nodeNames; ///< given so far, and the next suffix
+  struct TensorFault {
+    size_t place; ///< in the model's faults
+    size_t count = 0;
+  };
+  std::map<std::string, TensorFault> tensorFaults; ///< by reason
 };
 
 /// Sorts nodes so that each follows its producers, keeping the file's order
-/// where it can. Throws FileError on a cycle.
-void sortNodes(Graph &graph);
+/// where it can. Nodes on a cycle, and those that depend on one, come last and
+/// are broken; returns what to say of them.
+std::string sortNodes(Graph &graph);
 
 /// Registers schemas of the com.microsoft operators that are imported, once.
 void registerContribSchemas();

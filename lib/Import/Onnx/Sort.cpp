@@ -27,7 +27,7 @@ static std::string describe(const Node &node) {
   return "'" + node.name + "' (" + node.opType + ")";
 }
 
-void onnxfile::sortNodes(Graph &graph) {
+std::string onnxfile::sortNodes(Graph &graph) {
   std::map<std::string, size_t> producer;
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (const std::string &output : graph.nodes[i].outputs)
@@ -62,9 +62,16 @@ void onnxfile::sortNodes(Graph &graph) {
         ready.push(user);
     sorted.push_back(std::move(graph.nodes[i]));
   }
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    if (!done[i])
-      throw FileError("node " + describe(graph.nodes[i]) +
-                      ": lies on a cycle or depends on one");
+  std::string fault;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (done[i])
+      continue;
+    if (fault.empty())
+      fault = "node " + describe(graph.nodes[i]) +
+              ": lies on a cycle or depends on one";
+    graph.nodes[i].isBroken = true;
+    sorted.push_back(std::move(graph.nodes[i]));
+  }
   graph.nodes = std::move(sorted);
+  return fault;
 }

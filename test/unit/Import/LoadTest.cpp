@@ -46,8 +46,10 @@ struct LoadTest : testing::Test {
   }
   std::string message() {
     auto result = load();
-    EXPECT_FALSE(result.ok());
-    return result.status().message();
+    if (!result.ok())
+      return result.status().message();
+    EXPECT_FALSE(result->faults.empty());
+    return result->faults.empty() ? "" : result->faults.front();
   }
   void TearDown() override { std::remove(path.c_str()); }
 
