@@ -77,6 +77,9 @@ public:
   llvm::LogicalResult checkBroadcast(llvm::ArrayRef<mlir::Value> values);
   /// `axis` from the front; fails when out of range.
   llvm::FailureOr<int64_t> axis(int64_t value, int64_t rank);
+  /// The same of a list, in which no axis may occur twice.
+  llvm::FailureOr<llvm::SmallVector<int64_t>>
+  distinctAxes(llvm::ArrayRef<int64_t> values, int64_t rank);
   /// Axes as constants, from an attribute (older opsets) or an input.
   llvm::FailureOr<std::optional<std::vector<int64_t>>>
   axes(llvm::StringRef attribute, size_t inputIndex);

@@ -126,6 +126,21 @@ FailureOr<int64_t> NodeImport::axis(int64_t value, int64_t rank) {
               Twine(rank));
 }
 
+FailureOr<SmallVector<int64_t>>
+NodeImport::distinctAxes(ArrayRef<int64_t> values, int64_t rank) {
+  SmallVector<int64_t> result;
+  for (int64_t value : values) {
+    auto normal = axis(value, rank);
+    if (failed(normal))
+      return failure();
+    if (llvm::is_contained(result, *normal))
+      return fail("axis " + Twine(value) + " is given twice, expected " +
+                  "distinct axes of rank " + Twine(rank));
+    result.push_back(*normal);
+  }
+  return result;
+}
+
 FailureOr<std::optional<std::vector<int64_t>>>
 NodeImport::axes(StringRef attribute, size_t inputIndex) {
   using Axes = std::optional<std::vector<int64_t>>;

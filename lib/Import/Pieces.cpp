@@ -92,14 +92,15 @@ static LogicalResult pad(NodeImport &n) {
                   Twine(pads->size()));
   std::string mode = n.getString("mode", "constant");
   SymShape low(rank, SymExpr(0));
-  for (size_t i = 0; i < count; ++i) {
-    auto axis = n.axis(*axes ? (**axes)[i] : i, rank);
-    if (failed(axis))
-      return failure();
-    low[*axis] = (*pads)[i];
-    shape[*axis] = shape[*axis] + (*pads)[i] + (*pads)[count + i];
-    if (auto size = shape[*axis].asConstant(); size && *size < 0)
-      return n.fail("more is cropped than axis " + Twine(*axis) + " has");
+  auto padded = llvm::to_vector(llvm::seq<int64_t>(count));
+  auto distinct = n.distinctAxes(*axes ? ArrayRef(**axes) : padded, rank);
+  if (failed(distinct))
+    return failure();
+  for (auto [i, axis] : llvm::enumerate(*distinct)) {
+    low[axis] = (*pads)[i];
+    shape[axis] = shape[axis] + (*pads)[i] + (*pads)[count + i];
+    if (auto size = shape[axis].asConstant(); size && *size < 0)
+      return n.fail("more is cropped than axis " + Twine(axis) + " has");
   }
   Type element = elementType(n.input(0));
   Value fill;

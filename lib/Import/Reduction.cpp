@@ -18,15 +18,10 @@ static FailureOr<SmallVector<int64_t>> reducedAxes(NodeImport &n) {
       result.assign(llvm::seq(rank).begin(), llvm::seq(rank).end());
     return result;
   }
-  for (int64_t value : **given) {
-    auto axis = n.axis(value, rank);
-    if (failed(axis))
-      return failure();
-    if (!llvm::is_contained(result, *axis))
-      result.push_back(*axis);
-  }
-  llvm::sort(result);
-  return result;
+  auto distinct = n.distinctAxes(**given, rank);
+  if (succeeded(distinct))
+    llvm::sort(*distinct);
+  return distinct;
 }
 
 template <typename OpTy>

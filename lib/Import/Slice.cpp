@@ -123,26 +123,23 @@ static LogicalResult slice(NodeImport &n) {
 
   SymShape from(rank, SymExpr(0));
   SmallVector<int64_t> steps(rank, 1);
-  SmallVector<bool> seen(rank, false);
+  auto first = llvm::to_vector(llvm::seq<int64_t>(count));
+  auto axes = n.distinctAxes(*given ? ArrayRef(**given) : first, rank);
+  if (failed(axes))
+    return failure();
   for (size_t i = 0; i < count; ++i) {
-    auto axis = n.axis(*given ? (**given)[i] : i, rank);
-    if (failed(axis))
-      return failure();
+    int64_t axis = (*axes)[i];
     int64_t step = *stepped ? (**stepped)[i] : 1;
     if (step == 0 || step < -INT32_MAX || step > INT32_MAX)
       return n.fail("the step " + Twine(step) + " is not supported");
-    if (seen[*axis])
-      return n.fail("axis " + Twine(*axis) + " is given twice");
-    seen[*axis] = true;
     auto span =
-        step > 0
-            ? forwardSpan(n, (*starts)[i], (*ends)[i], shape[*axis], step)
-            : backwardSpan(n, (*starts)[i], (*ends)[i], shape[*axis], step);
+        step > 0 ? forwardSpan(n, (*starts)[i], (*ends)[i], shape[axis], step)
+                 : backwardSpan(n, (*starts)[i], (*ends)[i], shape[axis], step);
     if (failed(span))
       return failure();
-    from[*axis] = span->start;
-    shape[*axis] = span->count;
-    steps[*axis] = step;
+    from[axis] = span->start;
+    shape[axis] = span->count;
+    steps[axis] = step;
   }
   n.output(0, SliceOp::create(n.builder, n.loc,
                               getTensorType(shape, elementType(n.input(0))),

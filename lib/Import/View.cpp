@@ -97,12 +97,13 @@ static LogicalResult squeeze(NodeImport &n) {
   SymShape from = n.shape(0), to;
   SmallVector<bool> drop(from.size(), false);
   if (*axes) {
-    for (int64_t value : **axes) {
-      auto axis = n.axis(value, from.size());
-      if (failed(axis) ||
-          failed(n.equate(from[*axis], 1, "a squeezed axis and 1")))
+    auto distinct = n.distinctAxes(**axes, from.size());
+    if (failed(distinct))
+      return failure();
+    for (int64_t axis : *distinct) {
+      if (failed(n.equate(from[axis], 1, "a squeezed axis and 1")))
         return failure();
-      drop[*axis] = true;
+      drop[axis] = true;
     }
   } else {
     for (auto [i, size] : llvm::enumerate(from))
@@ -123,14 +124,11 @@ static LogicalResult unsqueeze(NodeImport &n) {
   SymShape from = n.shape(0);
   size_t rank = from.size() + (*axes)->size(), next = 0;
   SmallVector<bool> added(rank, false);
-  for (int64_t value : **axes) {
-    auto axis = n.axis(value, rank);
-    if (failed(axis))
-      return failure();
-    if (added[*axis])
-      return n.fail("axis " + Twine(value) + " is given twice");
-    added[*axis] = true;
-  }
+  auto distinct = n.distinctAxes(**axes, rank);
+  if (failed(distinct))
+    return failure();
+  for (int64_t axis : *distinct)
+    added[axis] = true;
   SymShape to;
   for (bool isNew : added)
     to.push_back(isNew ? SymExpr(1) : from[next++]);

@@ -6,6 +6,7 @@
 #include "onnx/defs/schema.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace fusion;
 using namespace fusion::onnxfile;
@@ -62,6 +63,72 @@ static bool sameInOldestOpset(const Node &node, const onnx::OpSchema &schema) {
          (oldest->SinceVersion() == node.since || extends(*oldest, schema));
 }
 
+/// Values that the standard's text lists; schemas know types only.
+static std::string checkValues(const std::string &opType,
+                               const onnx::AttributeProto &attribute) {
+  static const std::set<std::string> flags = {"allowzero",
+                                              "detect_negative",
+                                              "detect_positive",
+                                              "exclusive",
+                                              "fmod",
+                                              "interleaved",
+                                              "is_causal",
+                                              "keepdims",
+                                              "largest",
+                                              "noop_with_empty_axes",
+                                              "reverse",
+                                              "saturate",
+                                              "select_last_index",
+                                              "sorted",
+                                              "transA",
+                                              "transB",
+                                              "upper"};
+  static const std::vector<std::string> reductions = {"none", "add", "mul",
+                                                      "max", "min"};
+  static const std::map<std::string, std::vector<std::string>> words = {
+      {"BitShift.direction", {"LEFT", "RIGHT"}},
+      {"Cast.round_mode", {"up", "down", "nearest"}},
+      {"Conv.auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}},
+      {"Gelu.approximate", {"none", "tanh"}},
+      {"Pad.mode", {"constant", "reflect", "edge", "wrap"}},
+      {"ScatterElements.reduction", reductions},
+      {"ScatterND.reduction", reductions},
+      {"TensorScatter.mode", {"linear", "circular"}}};
+  std::string name = "attribute '" + attribute.name() + "' is ";
+  if (flags.count(attribute.name()) && attribute.i() != 0 && attribute.i() != 1)
+    return name + std::to_string(attribute.i()) + ", expected 0 or 1";
+  auto known = words.find(opType + "." + attribute.name());
+  if (known == words.end() ||
+      std::find(known->second.begin(), known->second.end(), attribute.s()) !=
+          known->second.end())
+    return "";
+  std::string list;
+  for (const std::string &word : known->second)
+    list += (list.empty() ? "'" : ", '") + word + "'";
+  return name + "'" + attribute.s() + "', expected one of " + list;
+}
+
+/// What is wrong with the attributes of a node, beyond their types.
+static std::string checkAttributes(const onnx::NodeProto &proto,
+                                   const Node &node) {
+  for (int i = 0; i < proto.attribute_size(); ++i) {
+    const onnx::AttributeProto &attribute = proto.attribute(i);
+    for (int j = 0; j < i; ++j)
+      if (attribute.name() == proto.attribute(j).name())
+        return "attribute '" + attribute.name() + "' is given twice";
+    // Calls of functions have been replaced, with the values that they give.
+    if (!attribute.ref_attr_name().empty())
+      return "attribute '" + attribute.name() + "' refers to '" +
+             attribute.ref_attr_name() +
+             "' of a function, but the node lies in none; give it a value";
+    if (node.domain.empty())
+      if (std::string wrong = checkValues(node.opType, attribute);
+          !wrong.empty())
+        return wrong;
+  }
+  return "";
+}
+
 void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
   const onnx::OpSchema *schema =
       node.opset ? onnx::OpSchemaRegistry::Instance()->GetSchema(
@@ -98,11 +165,8 @@ void onnxfile::checkNode(const onnx::NodeProto &proto, Node &node) {
       node.problem = "input " + std::to_string(i) + " ('" + formal.GetName() +
                      "') is required";
   }
-  for (int i = 0; i < proto.attribute_size(); ++i)
-    for (int j = 0; j < i; ++j)
-      if (proto.attribute(i).name() == proto.attribute(j).name())
-        node.problem =
-            "attribute '" + proto.attribute(i).name() + "' is given twice";
+  if (std::string wrong = checkAttributes(proto, node); !wrong.empty())
+    node.problem = wrong;
 }
 
 /// The constraint that input `index` falls under; the last one may repeat.
