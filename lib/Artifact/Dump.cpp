@@ -2,6 +2,8 @@
 
 #include "fusion/Artifact/Dump.h"
 
+#include "fusion/Support/Printable.h"
+
 using namespace fusion;
 using namespace fusion::artifact;
 
@@ -53,7 +55,9 @@ public:
   }
 
 private:
-  void line(const std::string &content) { text += content + "\n"; }
+  void line(const std::string &content) {
+    text += printableMessage(content) + "\n";
+  }
 
   void symbol(const Symbol &s) {
     std::string from =

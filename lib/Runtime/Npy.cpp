@@ -210,7 +210,7 @@ Result<NpyTensor> fusion::readNpy(const std::string &path, DType type) {
   return tensor;
 }
 
-Status fusion::writeNpy(const std::string &path, DType type,
+Status fusion::writeNpy(TemporaryFile &file, DType type,
                         const std::vector<int64_t> &shape, const void *data) {
   uint64_t count = elementCount(shape).value_or(0);
   const auto *bytes = static_cast<const uint8_t *>(data);
@@ -220,21 +220,16 @@ Status fusion::writeNpy(const std::string &path, DType type,
     bytes = unpacked.data();
   }
   std::string header = headerText(type, shape);
-  FILE *file = fopen(path.c_str(), "wb");
-  size_t total = count * fileElementBytes(type);
-  bool good = file &&
-              fwrite(header.data(), 1, header.size(), file) == header.size() &&
-              (total == 0 || fwrite(bytes, 1, total, file) == total);
-  int error = errno;
-  if (file && fclose(file) != 0 && good) {
-    good = false;
-    error = errno;
-  }
-  if (good)
-    return {};
-  struct stat info;
-  if (file && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode))
-    unlink(path.c_str()); // never a device
-  return Status(StatusCode::InvalidInput,
-                "cannot write '" + path + "': " + strerror(error));
+  if (Status s = file.writeAt(0, header.data(), header.size()); !s)
+    return s;
+  return file.writeAt(header.size(), bytes, count * fileElementBytes(type));
+}
+
+Status fusion::writeNpy(const std::string &path, DType type,
+                        const std::vector<int64_t> &shape, const void *data) {
+  TemporaryFile file(path);
+  if (!file.isOpen())
+    return file.error("create");
+  Status status = writeNpy(file, type, shape, data);
+  return status ? file.publish() : status;
 }

@@ -3,6 +3,7 @@
 #include "fusion/Runtime/Profile.h"
 
 #include "fusion/Support/Json.h"
+#include "fusion/Support/Printable.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -74,7 +75,7 @@ std::string fusion::profileSummary(const Profile &profile, const Model &model) {
              static_cast<long long>(total.count),
              static_cast<double>(total.ns) / 1e3 /
                  static_cast<double>(total.count));
-    text += line + total.name + "\n";
+    text += line + printableName(total.name) + "\n";
   }
   return text;
 }

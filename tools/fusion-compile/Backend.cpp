@@ -68,21 +68,14 @@ ExitCode Driver::emitCard() {
   auto kernels = compileCard(*module, options, /*assemble=*/!text);
   if (failed(kernels))
     return kInputFault;
-  if (std::error_code ec = llvm::sys::fs::create_directories(options.output)) {
-    llvm::errs() << "fusion-compile: cannot create folder " << options.output
-                 << ": " << ec.message() << "\n";
-    return kInputFault;
-  }
+  std::vector<std::pair<std::string, llvm::StringRef>> files;
   for (const HopperKernel &kernel : *kernels) {
-    llvm::SmallString<256> path(options.output);
-    llvm::sys::path::append(path, kernel.name + (text ? ".ptx" : ".cubin"));
     llvm::StringRef cubin(reinterpret_cast<const char *>(kernel.cubin.data()),
                           kernel.cubin.size());
-    llvm::StringRef bytes = text ? llvm::StringRef(kernel.ptx) : cubin;
-    if (failed(writeFile(path, [&](raw_ostream &os) { os << bytes; })))
-      return kInputFault;
+    files.emplace_back(kernel.name + (text ? ".ptx" : ".cubin"),
+                       text ? llvm::StringRef(kernel.ptx) : cubin);
   }
-  return kSuccess;
+  return succeeded(writeFiles(options.output, files)) ? kSuccess : kInputFault;
 }
 
 ExitCode Driver::emitArtifact() {

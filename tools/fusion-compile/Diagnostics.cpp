@@ -12,7 +12,7 @@ using namespace fusion;
 using namespace fusion::compile;
 
 DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file)
-    : file(std::move(file)),
+    : file(printable(file)),
       handler(&context, [this](Diagnostic &d) { return print(d); }) {}
 
 /// The ONNX node that a location names, if any.

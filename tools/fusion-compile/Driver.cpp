@@ -9,6 +9,7 @@
 #include "fusion/Plan/Passes.h"
 #include "fusion/Raise/Decoder/Passes.h"
 #include "fusion/Raise/Passes.h"
+#include "fusion/Support/Printable.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
@@ -37,6 +38,12 @@ bool Driver::phase(StringRef name, function_ref<bool()> body) {
   else if (tty)
     llvm::errs() << "\r\x1b[K";
   return ok;
+}
+
+/// Of the model as a whole; names of the file are made fit to print.
+void Driver::complain(const Twine &what) {
+  llvm::errs() << printable(options.input) << ": "
+               << printableMessage(what.str()) << "\n";
 }
 
 /// Near misses of Raise are remarks; the report records them.
@@ -80,10 +87,9 @@ bool Driver::checkLikely() {
   llvm::sort(symbols);
   for (const auto &[symbol, size] : options.likely)
     if (!llvm::is_contained(symbols, symbol)) {
-      llvm::errs() << options.input << ": --likely " << symbol
-                   << ": no such size; the symbols of the model are "
-                   << (symbols.empty() ? "none" : llvm::join(symbols, ", "))
-                   << "\n";
+      complain("--likely " + symbol +
+               ": no such size; the symbols of the model are " +
+               (symbols.empty() ? "none" : llvm::join(symbols, ", ")));
       return false;
     }
   return true;
@@ -211,18 +217,30 @@ bool Driver::checkDisabledSites() {
     });
     if (found)
       continue;
-    llvm::errs() << options.input << ": --disable-fusion=" << text
-                 << " names no site of the model; --explain lists them\n";
+    complain("--disable-fusion=" + text +
+             " names no site of the model; --explain lists them");
     return false;
   }
   return true;
+}
+
+/// Text with names of the file in its lines.
+static void printLines(raw_ostream &os,
+                       function_ref<void(raw_ostream &)> print) {
+  std::string text;
+  llvm::raw_string_ostream lines(text);
+  print(lines);
+  for (StringRef rest = text, line; !rest.empty();) {
+    std::tie(line, rest) = rest.split('\n');
+    os << printableMessage(line.str()) << "\n";
+  }
 }
 
 ExitCode Driver::printReport() {
   // Standard output may be taken by what is compiled.
   raw_ostream &os = options.output == "-" ? llvm::errs() : llvm::outs();
   if (options.explain == ExplainForm::Text)
-    report.printText(os);
+    printLines(os, [&](raw_ostream &text) { report.printText(text); });
   else if (options.explain == ExplainForm::Json)
     report.printJson(os);
   else if (options.explain == ExplainForm::Html)
@@ -247,14 +265,14 @@ ExitCode Driver::checkReport() {
     return kSuccess;
   if (ExitCode printed = printReport(); printed != kSuccess)
     return printed;
-  llvm::errs() << options.input << ": " << result.text << "\n";
+  complain(result.text);
   return result.usageError ? kUsage : kExpectation;
 }
 
 ExitCode Driver::run() {
   std::string usage = makeFuseOptions(options, "host", &report).check();
   if (!usage.empty()) {
-    llvm::errs() << "fusion-compile: " << usage << "\n";
+    llvm::errs() << "fusion-compile: " << printableMessage(usage) << "\n";
     return kUsage;
   }
   if (!collectRemarks())

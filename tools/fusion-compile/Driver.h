@@ -23,6 +23,7 @@ public:
 private:
   /// Runs a phase, with its time under --timing; false when it failed.
   bool phase(llvm::StringRef name, llvm::function_ref<bool()> body);
+  void complain(const llvm::Twine &what);
   bool collectRemarks();
   bool runPasses(llvm::function_ref<void(mlir::OpPassManager &)> build);
   bool import();

@@ -4,6 +4,7 @@
 
 #include "fusion/Dialect/Fusion/Roles.h"
 #include "fusion/Support/Hash.h"
+#include "fusion/Support/Printable.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
@@ -113,7 +114,8 @@ struct CommandLine {
 };
 
 bool usage(const llvm::Twine &message) {
-  llvm::errs() << "fusion-compile: " << message << "\n";
+  llvm::errs() << "fusion-compile: " << fusion::printableMessage(message.str())
+               << "\n";
   return false;
 }
 

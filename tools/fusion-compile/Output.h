@@ -3,6 +3,7 @@
 #ifndef FUSION_TOOLS_FUSION_COMPILE_OUTPUT_H
 #define FUSION_TOOLS_FUSION_COMPILE_OUTPUT_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/LogicalResult.h"
@@ -31,6 +32,12 @@ produceFile(llvm::StringRef path,
 llvm::LogicalResult
 writeFile(llvm::StringRef path,
           llvm::function_ref<void(llvm::raw_ostream &)> write);
+
+/// Writes files into a folder, which is made where it is not there: all of
+/// them, or none and no folder. Prints what went wrong.
+llvm::LogicalResult writeFiles(
+    llvm::StringRef folder,
+    llvm::ArrayRef<std::pair<std::string, llvm::StringRef>> nameAndBytes);
 
 } // namespace fusion::compile
 

@@ -10,9 +10,12 @@
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/InitLLVM.h"
 
+#include <csignal>
+
 int fusionCompileMain(int argc, char **argv) {
   using namespace fusion::compile;
   llvm::InitLLVM init(argc, argv);
+  signal(SIGXFSZ, SIG_IGN); // a limit is a full disk
   auto options = parseOptions(argc, argv);
   if (!options)
     return kUsage;

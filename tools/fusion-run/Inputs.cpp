@@ -4,6 +4,8 @@
 
 #include "fusion/Artifact/Dump.h"
 #include "fusion/Runtime/Npy.h"
+#include "fusion/Support/Printable.h"
+#include "fusion/Support/TemporaryFile.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -93,30 +95,26 @@ static Status makeFolder(const std::string &path) {
   }
 }
 
-/// All files or none: they are written under other names first.
+/// All files or none: no file has a name before all are written.
 static Status writeOutputs(const std::string &folder, const Session &session) {
   const Model &model = session.loaded().model();
   if (Status s = makeFolder(folder); !s)
     return s;
   std::vector<std::string> paths;
-  for (const std::string &name : outputFileNames(model))
+  std::vector<std::unique_ptr<TemporaryFile>> files;
+  for (const std::string &name : outputFileNames(model)) {
+    const TensorView &out = session.output(static_cast<uint32_t>(paths.size()));
     paths.push_back(folder + "/" + name);
-  const std::string suffix = "." + std::to_string(getpid()) + ".partial";
-  Status status;
-  size_t written = 0;
-  for (; written < paths.size() && status; ++written) {
-    const TensorView &out = session.output(static_cast<uint32_t>(written));
-    status = writeNpy(paths[written] + suffix, out.type, out.shape, out.data);
+    files.push_back(std::make_unique<TemporaryFile>(paths.back()));
+    if (!files.back()->isOpen())
+      return files.back()->error("create");
+    if (Status s = writeNpy(*files.back(), out.type, out.shape, out.data); !s)
+      return s;
   }
-  for (size_t i = 0; i < written; ++i) {
-    std::string partial = paths[i] + suffix;
-    if (status && rename(partial.c_str(), paths[i].c_str()) != 0)
-      status = Status(StatusCode::InvalidInput,
-                      "cannot create '" + paths[i] + "': " + strerror(errno));
-    if (!status)
-      unlink(partial.c_str());
-  }
-  return status;
+  for (auto &file : files)
+    if (Status s = file->publish(); !s)
+      return s;
+  return {};
 }
 
 static void printOutputs(const Session &session) {
@@ -124,7 +122,7 @@ static void printOutputs(const Session &session) {
   for (uint32_t i = 0; i < model.outputs.size(); ++i) {
     const TensorView &out = session.output(i);
     std::vector<SymExpr> shape(out.shape.begin(), out.shape.end());
-    printf("output %s %s\n", model.outputs[i].name.c_str(),
+    printf("output %s %s\n", printableName(model.outputs[i].name).c_str(),
            artifact::shapeText(shape, out.type).c_str());
   }
 }
@@ -171,8 +169,8 @@ static Status bench(const Options &options, Session &session) {
   else
     printf("%zu runs of program %s: median %.3f ms, least %.3f ms, most %.3f "
            "ms, %.1f rows/s%s\n",
-           ms.size(), session.lastProgram().name.c_str(), middle, ms.front(),
-           ms.back(), rows / middle * 1e3, card.c_str());
+           ms.size(), printableName(session.lastProgram().name).c_str(), middle,
+           ms.front(), ms.back(), rows / middle * 1e3, card.c_str());
   return {};
 }
 

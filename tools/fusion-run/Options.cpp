@@ -2,6 +2,8 @@
 
 #include "Options.h"
 
+#include "fusion/Support/Printable.h"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -202,7 +204,7 @@ std::optional<Options> fusion::run::parseOptions(int argc, char **argv,
   Parser parser(options);
   auto usage = [&](const std::string &why) -> std::optional<Options> {
     fprintf(stderr, "fusion-run: error: %s\nfusion-run --help says more\n",
-            why.c_str());
+            printableMessage(why).c_str());
     exitCode = kUsage;
     return std::nullopt;
   };

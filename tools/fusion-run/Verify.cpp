@@ -10,6 +10,7 @@
 
 #include "fusion/Artifact/Encoding.h"
 #include "fusion/Support/FloatTypes.h"
+#include "fusion/Support/Printable.h"
 
 #include <algorithm>
 #include <cmath>
@@ -139,11 +140,11 @@ int compare(const Recorder &fused, const Recorder &unfused) {
     fprintf(stderr,
             "fusion-run: error: verification: '%s' differs from the unfused "
             "form by %.3g, expected at most %.3g\n",
-            name.c_str(), error, limit);
+            printableName(name).c_str(), error, limit);
   }
   printf("verified %zu values against the unfused form: %zu differ, largest "
          "error %.3g (%s)\n",
-         compared, wrong, worst, worstName.c_str());
+         compared, wrong, worst, printableName(worstName).c_str());
   return wrong ? kVerifyFailed : kSuccess;
 }
 

@@ -4,14 +4,18 @@
 #include "Options.h"
 
 #include "fusion/Artifact/Dump.h"
+#include "fusion/Support/Printable.h"
+#include "fusion/Support/TemporaryFile.h"
 
+#include <csignal>
 #include <cstdio>
 
 using namespace fusion;
 using namespace fusion::run;
 
 int fusion::run::fail(const Status &status) {
-  fprintf(stderr, "fusion-run: error: %s\n", status.message().c_str());
+  fprintf(stderr, "fusion-run: error: %s\n",
+          printableMessage(status.message()).c_str());
   return status.code() == StatusCode::Usage ? kUsage : kInputFault;
 }
 
@@ -20,13 +24,13 @@ int fusion::run::writeProfile(const Options &options, const Profile &profile,
   if (options.profile.empty())
     return kSuccess;
   std::string text = chromeTrace(profile, model);
-  FILE *file = fopen(options.profile.c_str(), "wb");
-  bool good = file && fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file && fclose(file) != 0)
-    good = false;
-  if (!good)
-    return fail(Status(StatusCode::InvalidInput,
-                       "cannot write '" + options.profile + "'"));
+  TemporaryFile file(options.profile);
+  Status status = file.isOpen() ? file.writeAt(0, text.data(), text.size())
+                                : file.error("create");
+  if (status)
+    status = file.publish();
+  if (!status)
+    return fail(status);
   fputs(profileSummary(profile, model).c_str(), stderr);
   return kSuccess;
 }
@@ -62,6 +66,7 @@ static int runTool(int argc, char **argv) {
 }
 
 int fusionRunMain(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN); // a limit is a full disk
   int code = runTool(argc, argv);
   // Results that nobody could read are no success.
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == kSuccess)

@@ -11,6 +11,7 @@
 
 #include "fusion/Artifact/Model.h"
 #include "fusion/Support/Status.h"
+#include "fusion/Support/TemporaryFile.h"
 
 namespace fusion {
 
@@ -27,6 +28,9 @@ struct NpyTensor {
 /// Fortran order is converted.
 Result<NpyTensor> readNpy(const std::string &path, artifact::DType type);
 
+/// Fills a file that is still to be published.
+Status writeNpy(TemporaryFile &file, artifact::DType type,
+                const std::vector<int64_t> &shape, const void *data);
 /// Writes a file at once; nothing is left of it on failure.
 Status writeNpy(const std::string &path, artifact::DType type,
                 const std::vector<int64_t> &shape, const void *data);

@@ -10,8 +10,10 @@
 
 namespace fusion {
 
-/// A file under a temporary name in the folder of its final one. Removed
-/// unless publish() succeeds.
+/// A file without a name until publish(), so that nothing is left of it
+/// whenever the process ends. Where the file system has no such files it has a
+/// temporary name beside the final one, and is removed when the process ends by
+/// a signal that can be handled.
 class TemporaryFile {
 public:
   explicit TemporaryFile(const std::string &path);
@@ -27,9 +29,13 @@ public:
   Status publish();
 
 private:
-  std::string path, name;
+  bool openUnnamed();
+  bool openNamed();
+  bool link(const std::string &target) const;
+  bool replace();
+
+  std::string path, name; ///< no name where the file has none
   int fd = -1;
-  bool published = false;
 };
 
 } // namespace fusion

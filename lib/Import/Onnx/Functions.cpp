@@ -67,50 +67,60 @@ private:
 };
 
 /// The inliner takes it for granted that a call has no more operands and
-/// results than its function.
-template <typename Nodes>
-void checkCalls(
-    const Nodes &nodes, const std::string &where,
-    const std::map<OperatorId, const onnx::FunctionProto *> &functions) {
-  size_t index = 0;
-  for (const auto &node : nodes) {
-    std::string name = node.name().empty()
-                           ? node.op_type() + "_" + std::to_string(index)
-                           : node.name();
-    ++index;
-    for (const auto &attribute : node.attribute()) {
-      checkCalls(attribute.g().node(), where, functions);
-      for (const auto &graph : attribute.graphs())
-        checkCalls(graph.node(), where, functions);
-    }
-    auto it = functions.find({node.domain(), node.op_type()});
-    if (it == functions.end())
-      continue;
-    auto check = [&](int found, int most, const std::string &what) {
-      if (found > most)
-        throw FileError(where + "node '" + name + "' calls function '" +
-                        node.domain() + "::" + node.op_type() + "' with " +
-                        std::to_string(found) + " " + what +
-                        ", expected at most " + std::to_string(most) +
-                        "; remove what the function does not declare");
-    };
-    check(node.input_size(), it->second->input_size(), "inputs");
-    check(node.output_size(), it->second->output_size(), "outputs");
+/// results than its function: what is too much is noted and dropped.
+class CallCheck {
+public:
+  CallCheck(onnx::ModelProto &proto, std::vector<std::string> &faults)
+      : faults(faults) {
+    for (const auto &function : proto.functions())
+      functions.emplace(std::make_pair(function.domain(), function.name()),
+                        &function);
+    check(*proto.mutable_graph()->mutable_node(), "");
+    for (auto &function : *proto.mutable_functions())
+      check(*function.mutable_node(),
+            "function '" + function.domain() + "::" + function.name() + "': ");
   }
-}
 
-void checkCalls(const onnx::ModelProto &model) {
+private:
+  template <typename Nodes>
+  void check(Nodes &nodes, const std::string &where) {
+    size_t index = 0;
+    for (auto &node : nodes) {
+      std::string name = node.name().empty()
+                             ? node.op_type() + "_" + std::to_string(index)
+                             : node.name();
+      ++index;
+      for (auto &attribute : *node.mutable_attribute()) {
+        if (attribute.has_g())
+          check(*attribute.mutable_g()->mutable_node(), where);
+        for (auto &graph : *attribute.mutable_graphs())
+          check(*graph.mutable_node(), where);
+      }
+      auto it = functions.find({node.domain(), node.op_type()});
+      if (it == functions.end())
+        continue;
+      std::string call = where + "node '" + name + "' calls function '" +
+                         node.domain() + "::" + node.op_type() + "' with ";
+      shorten(*node.mutable_input(), it->second->input_size(), call, "inputs");
+      shorten(*node.mutable_output(), it->second->output_size(), call,
+              "outputs");
+    }
+  }
+
+  template <typename Names>
+  void shorten(Names &names, int most, const std::string &call,
+               const char *what) {
+    if (names.size() <= most)
+      return;
+    faults.push_back(call + std::to_string(names.size()) + " " + what +
+                     ", expected at most " + std::to_string(most) +
+                     "; remove what the function does not declare");
+    names.DeleteSubrange(most, names.size() - most);
+  }
+
+  std::vector<std::string> &faults;
   std::map<OperatorId, const onnx::FunctionProto *> functions;
-  for (const auto &function : model.functions())
-    functions.emplace(std::make_pair(function.domain(), function.name()),
-                      &function);
-  checkCalls(model.graph().node(), "", functions);
-  for (const auto &function : model.functions())
-    checkCalls(function.node(),
-               "function '" + function.domain() + "::" + function.name() +
-                   "': ",
-               functions);
-}
+};
 
 /// One operator, in every call.
 class Only : public onnx::inliner::FunctionIdSet {
@@ -284,7 +294,7 @@ void onnxfile::inlineFunctions(onnx::ModelProto &proto, Model &model,
                                const IsImported &isImported) {
   if (proto.functions_size()) {
     onnx::checker::check_function_call_cycles(proto);
-    checkCalls(proto);
+    CallCheck(proto, model.faults);
     if (InlinedSize(proto).count(proto.graph().node()) > maxNodes)
       throw FileError("more than " + std::to_string(maxNodes) +
                       " nodes after inlining local functions");
