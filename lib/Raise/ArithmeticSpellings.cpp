@@ -2,16 +2,25 @@
 
 #include "Patterns.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace fusion;
 using namespace fusion::raise;
 
 namespace {
-/// pow(x, 2) -> square(x); pow(x, 1) -> x; pow(x, -1) -> reciprocal(x)
+/// pow(x, 2) -> square(x); pow(x, 1) -> x; pow(x, -1) -> reciprocal(x);
+/// pow(e, x) -> exp(x)
 struct PowOfConstant final : OpRewritePattern<PowOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(PowOp op,
                                 PatternRewriter &rewriter) const override {
+    auto base = getScalar(op.getLhs());
+    if (base && isNear(*base, std::exp(1.0), 2e-7) &&
+        op.getRhs().getType() == op.getType()) {
+      rewriter.replaceOpWithNewOp<ExpOp>(op, op.getType(), op.getRhs());
+      return success();
+    }
     auto exponent = getScalar(op.getRhs());
     if (!exponent || !isFloat(op.getLhs()))
       return rewriter.notifyMatchFailure(op, "exponent is no known scalar");
@@ -64,34 +73,40 @@ struct DivToReciprocal final : OpRewritePattern<DivOp> {
     return success();
   }
 };
+} // namespace
 
-/// reciprocal(sqrt(x)) -> rsqrt(x);
+/// x when `value` is 1 + exp(-x).
+static Value getLogisticArgument(Value value, PatternRewriter &rewriter) {
+  auto add = value.getDefiningOp<AddOp>();
+  for (unsigned i : {0u, 1u}) {
+    auto exp = add ? add->getOperand(i).getDefiningOp<ExpOp>() : ExpOp();
+    if (!exp || exp.getType() != add.getType() ||
+        getScalar(other(add, i)) != 1.0)
+      continue;
+    if (auto neg = exp.getInput().getDefiningOp<NegOp>())
+      return neg.getInput();
+    return NegOp::create(rewriter, exp.getLoc(), exp.getInput());
+  }
+  return {};
+}
+
+namespace {
+/// reciprocal(sqrt(x)) -> rsqrt(x); reciprocal(exp(x)) -> exp(-x);
 /// reciprocal(1 + exp(-x)) -> sigmoid(x)
 struct ReciprocalSpelling final : OpRewritePattern<ReciprocalOp> {
   using OpRewritePattern::OpRewritePattern;
-
-  static Value getSigmoidArgument(Value denominator) {
-    auto add = denominator.getDefiningOp<AddOp>();
-    if (!add)
-      return {};
-    for (unsigned i : {0u, 1u}) {
-      auto exp = add->getOperand(i).getDefiningOp<ExpOp>();
-      if (!exp || exp.getType() != add.getType() ||
-          getScalar(other(add, i)) != 1.0)
-        continue;
-      if (auto neg = exp.getInput().getDefiningOp<NegOp>())
-        return neg.getInput();
-    }
-    return {};
-  }
-
   LogicalResult matchAndRewrite(ReciprocalOp op,
                                 PatternRewriter &rewriter) const override {
     if (auto root = op.getInput().getDefiningOp<SqrtOp>()) {
       rewriter.replaceOpWithNewOp<RsqrtOp>(op, op.getType(), root.getInput());
       return success();
     }
-    if (Value x = getSigmoidArgument(op.getInput())) {
+    if (auto exp = op.getInput().getDefiningOp<ExpOp>()) {
+      Value negated = NegOp::create(rewriter, op.getLoc(), exp.getInput());
+      rewriter.replaceOpWithNewOp<ExpOp>(op, op.getType(), negated);
+      return success();
+    }
+    if (Value x = getLogisticArgument(op.getInput(), rewriter)) {
       rewriter.replaceOpWithNewOp<SigmoidOp>(op, op.getType(), x);
       return success();
     }
@@ -100,18 +115,80 @@ struct ReciprocalSpelling final : OpRewritePattern<ReciprocalOp> {
   }
 };
 
+/// exp(x) / (1 + exp(x)) -> sigmoid(x);
 /// x / (1 + exp(-x')) -> x * sigmoid(x')
 struct DivByLogistic final : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(DivOp op,
                                 PatternRewriter &rewriter) const override {
-    Value x = ReciprocalSpelling::getSigmoidArgument(op.getRhs());
+    auto exp = op.getLhs().getDefiningOp<ExpOp>();
+    auto add = op.getRhs().getDefiningOp<AddOp>();
+    for (unsigned i : {0u, 1u})
+      if (exp && add && add->getOperand(i) == exp.getResult() &&
+          exp.getType() == op.getType() && getScalar(other(add, i)) == 1.0) {
+        rewriter.replaceOpWithNewOp<SigmoidOp>(op, op.getType(),
+                                               exp.getInput());
+        return success();
+      }
+    Value x = getLogisticArgument(op.getRhs(), rewriter);
     if (!x)
       return rewriter.notifyMatchFailure(op, "divisor is no 1 + exp(-x)");
     Value sigmoid =
         SigmoidOp::create(rewriter, op.getLoc(), op.getRhs().getType(), x);
     rewriter.replaceOpWithNewOp<MulOp>(op, op.getType(), op.getLhs(), sigmoid);
     return success();
+  }
+};
+
+/// a + -b -> a - b
+struct AddOfNegation final : OpRewritePattern<AddOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AddOp op,
+                                PatternRewriter &rewriter) const override {
+    for (unsigned i : {1u, 0u}) {
+      auto neg = op->getOperand(i).getDefiningOp<NegOp>();
+      if (!neg || !isFloat(op.getResult()))
+        continue;
+      rewriter.replaceOpWithNewOp<SubOp>(op, op.getType(), other(op, i),
+                                         neg.getInput());
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no addend is a negation");
+  }
+};
+
+/// a - -b -> a + b
+struct SubOfNegation final : OpRewritePattern<SubOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SubOp op,
+                                PatternRewriter &rewriter) const override {
+    auto neg = op.getRhs().getDefiningOp<NegOp>();
+    if (!neg || !isFloat(op.getResult()))
+      return rewriter.notifyMatchFailure(op, "subtrahend is no negation");
+    rewriter.replaceOpWithNewOp<AddOp>(op, op.getType(), op.getLhs(),
+                                       neg.getInput());
+    return success();
+  }
+};
+
+/// x * 1, x / 1 -> x, as large as the ones made it
+template <typename OpTy>
+struct FactorOfOnes final : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    for (unsigned i : {0u, 1u}) {
+      Value x = op->getOperand(i);
+      if ((isa<DivOp>(op) && i == 1) || getScalar(other(op, i)) != 1.0 ||
+          getScalar(x))
+        continue;
+      if (x.getType() == op.getType())
+        rewriter.replaceOp(op, x);
+      else
+        rewriter.replaceOpWithNewOp<ExpandOp>(op, op.getType(), x);
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no factor is 1 everywhere");
   }
 };
 
@@ -164,6 +241,7 @@ struct MergeCasts final : OpRewritePattern<CastOp> {
 
 void raise::populateArithmeticSpellings(RewritePatternSet &patterns) {
   patterns.add<PowOfConstant, MulSpelling, DivToReciprocal, ReciprocalSpelling,
-               DivByLogistic, AndTrue, WhereOfNot, MergeCasts>(
+               DivByLogistic, AddOfNegation, SubOfNegation, FactorOfOnes<MulOp>,
+               FactorOfOnes<DivOp>, AndTrue, WhereOfNot, MergeCasts>(
       patterns.getContext());
 }

@@ -52,6 +52,8 @@ struct CanonicalizeSpellings final
   void runOnOperation() override {
     run(getOperation(), [](RewritePatternSet &patterns) {
       raise::populateArithmeticSpellings(patterns);
+      raise::populateMomentSpellings(patterns);
+      raise::populateSoftmaxSpellings(patterns);
       raise::populateViewSpellings(patterns);
       raise::populateBatchSpellings(patterns);
       raise::populateRowSpellings(patterns);
@@ -81,8 +83,7 @@ struct RaiseActivations final
     : fusion::impl::RaiseActivationsBase<RaiseActivations> {
   void runOnOperation() override {
     run(getOperation(), [](RewritePatternSet &patterns) {
-      raise::populateSilu(patterns);
-      raise::populateGelu(patterns);
+      raise::populateActivations(patterns);
     });
   }
 };

@@ -10,6 +10,8 @@
 namespace fusion::raise {
 
 void populateArithmeticSpellings(mlir::RewritePatternSet &patterns);
+void populateMomentSpellings(mlir::RewritePatternSet &patterns);
+void populateSoftmaxSpellings(mlir::RewritePatternSet &patterns);
 void populateViewSpellings(mlir::RewritePatternSet &patterns);
 void populateBatchSpellings(mlir::RewritePatternSet &patterns);
 void populateRowSpellings(mlir::RewritePatternSet &patterns);
@@ -22,8 +24,7 @@ void populateDialectCanonicalizations(mlir::RewritePatternSet &patterns);
 void populateRmsNorm(mlir::RewritePatternSet &patterns);
 void populateLayerNorm(mlir::RewritePatternSet &patterns);
 void populateNormCasts(mlir::RewritePatternSet &patterns);
-void populateSilu(mlir::RewritePatternSet &patterns);
-void populateGelu(mlir::RewritePatternSet &patterns);
+void populateActivations(mlir::RewritePatternSet &patterns);
 void populateRopeHalf(mlir::RewritePatternSet &patterns);
 void populateRopeInterleaved(mlir::RewritePatternSet &patterns);
 void populateRopeAround(mlir::RewritePatternSet &patterns);

@@ -9,7 +9,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "RmsNorm.h"
+#include "Factors.h"
 #include "Patterns.h"
+#include "Roots.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace fusion;
@@ -19,137 +23,82 @@ using namespace fusion::raise;
 // The core
 //===----------------------------------------------------------------------===//
 
-/// The base of pow(base, exponent), when the exponent is that scalar.
-static Value getBase(Value value, double exponent) {
-  auto pow = value.getDefiningOp<PowOp>();
-  if (!pow || getScalar(pow.getRhs()) != exponent ||
-      pow.getLhs().getType() != pow.getType())
-    return {};
-  return pow.getLhs();
+/// Whether a factor is 1 but for the rounding of the constants it is made of.
+static bool isOne(double factor, Type element) {
+  double rounding = element.isBF16()  ? 0x1p-8
+                    : element.isF16() ? 0x1p-11
+                                      : 2e-6;
+  return isNear(factor, 1, rounding);
 }
 
-/// The value v of which `value` is the square root. A power of 0.5 differs from
-/// it for -0 and -inf only, which no mean of squares with an epsilon is.
-static Value getRoot(Value value) {
-  if (auto sqrt = value.getDefiningOp<SqrtOp>())
-    return sqrt.getInput();
-  return getBase(value, 0.5);
-}
-
-/// The value v of which `value` is the reciprocal square root.
-static Value getReciprocalRoot(Value value) {
-  if (auto rsqrt = value.getDefiningOp<RsqrtOp>())
-    return rsqrt.getInput();
-  if (auto reciprocal = value.getDefiningOp<ReciprocalOp>())
-    return getRoot(reciprocal.getInput());
-  return getBase(value, -0.5);
-}
-
-/// mean(x^2) over the last axis: the squared value.
-static FailureOr<Value> matchMeanSquare(Value value, unsigned bits,
-                                        Trace &trace) {
-  Operation *op = value.getDefiningOp();
-  Value sum = value;
-  double factor = 1;
-  if (auto scaled = getScaled(value)) {
-    sum = scaled->x;
-    factor = scaled->factor;
+/// x with the squared value `squared`: one may be a multiple of the other,
+/// which enters the factors of the variance and of the result.
+static Value getCommon(Value x, Value squared, double &variance,
+                       double &result) {
+  if (x == squared)
+    return x;
+  if (auto scaled = getScaled(squared);
+      scaled && stripWidening(scaled->x) == x) {
+    variance *= scaled->factor * scaled->factor;
+    return x;
   }
-  ArrayRef<int64_t> axes;
-  bool keepdims = false;
-  Value reduced;
-  if (auto mean = sum.getDefiningOp<ReduceMeanOp>(); mean && factor == 1) {
-    axes = mean.getAxes(), keepdims = mean.getKeepdims();
-    reduced = mean.getInput();
-  } else if (auto total = sum.getDefiningOp<ReduceSumOp>()) {
-    axes = total.getAxes(), keepdims = total.getKeepdims();
-    reduced = total.getInput();
-    if (!isNear(factor * lastSize(reduced), 1, 1e-6))
-      return trace.fail("AXIS_NOT_LAST", total,
-                        "a sum divided by the size of the last axis",
-                        "a factor of " + Twine(std::to_string(factor)));
-  } else {
-    return trace.fail("PATTERN", op, "a mean of squares", describe(sum));
+  if (auto scaled = getScaled(x);
+      scaled && stripWidening(scaled->x) == squared) {
+    result *= scaled->factor;
+    return squared;
   }
-  trace.step();
-  int64_t last = getSymShape(reduced).size() - 1;
-  if (axes != ArrayRef<int64_t>(last))
-    return trace.fail("AXIS_NOT_LAST", sum.getDefiningOp(),
-                      "a mean over axis " + Twine(last) + " only",
-                      axes.empty() ? Twine("no axis")
-                                   : "axis " + Twine(axes.front()) + " of " +
-                                         Twine(axes.size()));
-  if (!keepdims)
-    return trace.fail("AXIS_NOT_LAST", sum.getDefiningOp(),
-                      "a mean that keeps its axis", "keepdims = 0");
-  trace.step();
-  Value square = stripCasts(reduced, bits);
-  auto squared = square.getDefiningOp<SquareOp>();
-  if (!squared)
-    return trace.fail("PATTERN", square.getDefiningOp(), "a square",
-                      describe(square));
-  trace.step();
-  return squared.getInput();
-}
-
-/// mean(x^2) + epsilon: x and epsilon.
-static FailureOr<RmsNormMatch> matchVariance(Value value, unsigned bits,
-                                             Trace &trace) {
-  value = stripCasts(value, bits);
-  auto add = value.getDefiningOp<AddOp>();
-  if (!add)
-    return trace.fail("PATTERN", value.getDefiningOp(),
-                      "epsilon added inside the root", describe(value));
-  trace.step();
-  for (unsigned i : {0u, 1u}) {
-    auto epsilon = getScalar(other(add, i));
-    if (!epsilon)
-      continue;
-    trace.step();
-    if (*epsilon < 0 || add->getOperand(i).getType() != add.getType())
-      return trace.fail("EPS_NOT_CONST", add, "a scalar epsilon of 0 or more",
-                        std::to_string(*epsilon));
-    auto x = matchMeanSquare(stripCasts(add->getOperand(i), bits), bits, trace);
-    if (failed(x))
-      return failure();
-    return RmsNormMatch{*x, *epsilon};
-  }
-  return trace.fail("EPS_NOT_CONST", add, "a constant epsilon",
-                    describe(add.getLhs()) + " and " + describe(add.getRhs()));
+  return {};
 }
 
 FailureOr<RmsNormMatch> raise::matchRmsNorm(Operation *root, Trace &trace) {
   // The precision of the graph: casts to less round on purpose.
   unsigned bits = floatBits(root->getResult(0));
   for (unsigned i : {0u, 1u}) {
-    if (isa<DivOp>(root) && i == 1)
+    if (!isa<MulOp, DivOp>(root) || (isa<DivOp>(root) && i == 1))
       break;
-    if (!isa<MulOp, DivOp>(root))
-      break;
-    Value scale = stripCasts(other(root, i), bits);
-    Value variance =
-        isa<DivOp>(root) ? getRoot(scale) : getReciprocalRoot(scale);
-    if (!variance)
+    auto scale = getRoot(other(root, i), bits);
+    if (!scale || scale->inverse == isa<DivOp>(root))
       continue;
     trace.step();
-    auto match = matchVariance(variance, bits, trace);
-    if (failed(match))
+    auto variance = matchVariance(scale->radicand, bits, trace);
+    if (failed(variance))
       return failure();
-    Value x = stripWidening(root->getOperand(i));
-    if (x != stripWidening(match->x))
+    double factor = isa<DivOp>(root) ? 1 / scale->factor : scale->factor;
+    Value squared = stripWidening(variance->x);
+    Value x = getCommon(stripWidening(root->getOperand(i)), squared,
+                        variance->factor, factor);
+    if (!x)
       return trace.fail("PATTERN", root,
                         "a product with the squared value, " +
-                            Twine(describe(match->x)),
-                        describe(x));
+                            Twine(describe(squared)),
+                        describe(stripWidening(root->getOperand(i))));
     if (!sameShape(x, root->getResult(0)))
       return trace.fail("PATTERN", root, "a product of the input's shape",
                         "a wider one");
     if (floatBits(root->getResult(0)) > 32)
       return trace.fail("CAST_ORDER", root, "a norm computed in fp32", "fp64");
-    return RmsNormMatch{x, match->epsilon};
+    if (!(variance->factor > 0))
+      return trace.fail("PATTERN", root, "a positive factor of the mean",
+                        std::to_string(variance->factor));
+    factor /= std::sqrt(variance->factor);
+    if (isOne(factor, elementType(root->getResult(0))))
+      factor = 1;
+    if (factor != 1 && lastSize(x) < 1)
+      return trace.fail("AXIS_NOT_LAST", root,
+                        "a root of the mean over an axis of open size",
+                        "a multiple of it");
+    return RmsNormMatch{x, variance->epsilon / variance->factor, factor};
   }
   return trace.fail("PATTERN", root, "a product with a reciprocal root",
                     "none");
+}
+
+/// A weight that is the same number everywhere.
+static Value createWeight(PatternRewriter &rewriter, Location loc, Value x,
+                          double factor) {
+  auto type = RankedTensorType::get({lastSize(x)}, rewriter.getF32Type());
+  return ConstantOp::create(
+      rewriter, loc, DenseElementsAttr::get(type, static_cast<float>(factor)));
 }
 
 namespace {
@@ -164,10 +113,84 @@ struct RaiseRmsNorm final : OpRewritePattern<OpTy> {
     if (failed(match))
       return rewriter.notifyMatchFailure(op, trace.reason());
     reportMatch("rms_norm", op.getLoc());
+    Value weight = match->factor == 1 ? Value()
+                                      : createWeight(rewriter, op.getLoc(),
+                                                     match->x, match->factor);
     rewriter.replaceOpWithNewOp<RmsNormOp>(
-        op, op.getType(), match->x, Value(),
+        op, op.getType(), match->x, weight,
         rewriter.getF32FloatAttr(match->epsilon), UnitAttr());
     return success();
+  }
+};
+
+/// (x * w) * r, x * (r * w), x / (s / w) -> (x * r) * w, where r is the root
+/// of the mean of x^2: the core first, as the other patterns want it.
+template <typename OpTy>
+struct GatherNorm final : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+
+  /// The factor that is x, where `factor` divides by the root of mean(x^2).
+  static std::optional<Factor> getNormalised(Operation *op,
+                                             const Factor &factor) {
+    unsigned bits = floatBits(op->getResult(0));
+    auto root = getRoot(factor.value, bits);
+    Trace trace;
+    if (!root || root->inverse == factor.inverse)
+      return std::nullopt;
+    auto variance = matchVariance(root->radicand, bits, trace);
+    if (failed(variance))
+      return std::nullopt;
+    Value squared = stripWidening(variance->x);
+    auto isSquared = [&](Value value) {
+      return stripWidening(value) == squared;
+    };
+    for (const Factor &x : getFactors(op->getResult(0), isSquared))
+      if (isSquared(x.value) && !x.inverse &&
+          meetIn(op, x.value, factor.value, isSquared))
+        return x;
+    return std::nullopt;
+  }
+
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    for (const Factor &root : getFactors(op.getResult())) {
+      auto x = getNormalised(op, root);
+      if (!x || !isFloat(x->value))
+        continue;
+      // The two alone are what the core is matched as.
+      for (unsigned i : {0u, 1u})
+        if (op->getOperand(i) == x->value && (i == 0 || isa<MulOp>(op)) &&
+            getRoot(other(op, i), floatBits(op)))
+          return rewriter.notifyMatchFailure(op, "the core is together");
+      gather(op, *x, root, rewriter);
+      return success();
+    }
+    return rewriter.notifyMatchFailure(
+        op, "no factors are a value and its reciprocal root");
+  }
+
+  static void gather(OpTy op, const Factor &x, const Factor &root,
+                     PatternRewriter &rewriter) {
+    SmallVector<Factor> vectors, others;
+    bool hasX = false, hasRoot = false;
+    for (const Factor &factor :
+         getFactors(op.getResult(), [&](Value v) { return v == x.value; })) {
+      // Each once: further ones are factors of the norm.
+      bool &taken = factor.value == x.value ? hasX : hasRoot;
+      if (!taken && (factor.value == x.value || factor.value == root.value)) {
+        taken = true;
+        continue;
+      }
+      bool isVector = isVectorAlongLast(factor.value, x.value);
+      (isVector ? vectors : others).push_back(factor);
+    }
+    Location loc = op.getLoc();
+    Value result = createProduct(rewriter, loc, x.value, root);
+    result = createProduct(rewriter, loc, result, vectors);
+    result = createProduct(rewriter, loc, result, others);
+    if (result.getType() != op.getType())
+      result = ReshapeOp::create(rewriter, loc, op.getType(), result);
+    rewriter.replaceOp(op, result);
   }
 };
 
@@ -211,6 +234,6 @@ struct AbsorbWeight final : OpRewritePattern<MulOp> {
 } // namespace
 
 void raise::populateRmsNorm(RewritePatternSet &patterns) {
-  patterns.add<RaiseRmsNorm<MulOp>, RaiseRmsNorm<DivOp>, AbsorbWeight>(
-      patterns.getContext());
+  patterns.add<RaiseRmsNorm<MulOp>, RaiseRmsNorm<DivOp>, GatherNorm<MulOp>,
+               GatherNorm<DivOp>, AbsorbWeight>(patterns.getContext());
 }

@@ -7,10 +7,10 @@
 
 namespace fusion::raise {
 
-/// x * rsqrt(mean(x^2) + epsilon)
+/// factor * x * rsqrt(mean(x^2) + epsilon)
 struct RmsNormMatch {
   mlir::Value x; ///< without casts to a wider type
-  double epsilon;
+  double epsilon, factor;
 };
 
 /// `root` is the product of x and the reciprocal root, or the quotient of x by

@@ -5,11 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Activation.h"
 #include "Attention.h"
-#include "Gelu.h"
 #include "Patterns.h"
 #include "RmsNorm.h"
+#include "Roots.h"
 #include "Rope.h"
+#include "Softmax.h"
 
 #include "fusion/Raise/Passes.h"
 
@@ -75,13 +77,10 @@ struct Attempts {
 struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
   /// The root of one number is a scale of attention, not a norm of rows.
   static bool isRootOfRows(Operation *op) {
-    if (op->getNumResults() != 1 || getSymShape(op->getResult(0)).empty())
+    if (!isa<SqrtOp, RsqrtOp, PowOp, ExpOp>(op))
       return false;
-    if (auto pow = dyn_cast<PowOp>(op)) {
-      auto exponent = getScalar(pow.getRhs());
-      return exponent && std::abs(*exponent) == 0.5;
-    }
-    return isa<SqrtOp, RsqrtOp>(op);
+    Value result = op->getResult(0);
+    return !getSymShape(result).empty() && getRoot(result, floatBits(result));
   }
 
   static void visitRoot(Operation *root) {
@@ -96,6 +95,11 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
           (getScalar(user->getOperand(0)) || getScalar(user->getOperand(1)))) {
         (void)trace.fail("PATTERN", user, "epsilon added inside the root",
                          "epsilon added to the root");
+        attempts.take(trace);
+      }
+      if (isa<MaxOp>(user)) {
+        (void)trace.fail("PATTERN", user, "epsilon added inside the root",
+                         "a least value of the root");
         attempts.take(trace);
       }
       if (!isa<MulOp, DivOp>(user))
@@ -131,25 +135,39 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     Attempts attempts;
     SmallVector<Operation *> users = usersBehindCasts(op->getResult(0));
     for (size_t i = 0; i < users.size() && i < 16; ++i) {
-      if (!isa<AddOp, MulOp, DivOp>(users[i]))
+      if (!isa<AddOp, SubOp, MulOp, DivOp>(users[i]))
         continue;
       Trace trace;
-      if (failed(matchGelu(users[i], trace)))
+      if (failed(matchActivation(users[i], trace)))
         attempts.take(trace);
       llvm::append_range(users, usersBehindCasts(users[i]->getResult(0)));
     }
-    attempts.report("gelu", op);
+    bool isSigmoid = isa<SigmoidOp>(op);
+    if (isSigmoid && !attempts.best.mismatch()) {
+      Trace trace;
+      (void)trace.fail("PATTERN", op, "a product of sigmoid(alpha * x) with x",
+                       "another use");
+      attempts.take(trace);
+    }
+    attempts.report(isSigmoid ? "silu" : "gelu", op);
   }
 
-  static void visitSigmoid(SigmoidOp op) {
-    Trace trace;
-    (void)trace.fail("PATTERN", op, "a product of sigmoid(alpha * x) with x",
-                     "another use");
-    for (Operation *user : op->getUsers())
-      if (isa<CastOp>(user))
-        (void)trace.fail("CAST_ORDER", user, "a product with x",
-                         "a cast in between");
-    report("silu", op, *trace.mismatch());
+  /// Exponentials that are summed are nearly a softmax.
+  static void visitExponential(ExpOp op) {
+    Attempts attempts;
+    bool isSummed = false;
+    SmallVector<Operation *> users = usersBehindCasts(op.getResult());
+    for (size_t i = 0; i < users.size() && i < 16; ++i) {
+      Operation *user = users[i];
+      if (isa<WhereOp, MulOp>(user))
+        llvm::append_range(users, usersBehindCasts(user->getResult(0)));
+      isSummed |= isa<ReduceSumOp>(user);
+      Trace trace;
+      if (isa<DivOp, MulOp>(user) && failed(matchSoftmax(user, trace)))
+        attempts.take(trace);
+    }
+    if (isSummed)
+      attempts.report("softmax", op);
   }
 
   /// Whether both pieces are parts of one value, one of them perhaps negated.
@@ -195,10 +213,10 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
         visitRoot(op);
       else if (auto softmax = dyn_cast<SoftmaxOp>(op))
         visitSoftmax(softmax);
-      else if (isa<ErfOp, TanhOp>(op))
+      else if (isa<SigmoidOp, ErfOp, TanhOp>(op))
         visitActivation(op);
-      else if (auto sigmoid = dyn_cast<SigmoidOp>(op))
-        visitSigmoid(sigmoid);
+      else if (auto exponential = dyn_cast<ExpOp>(op))
+        visitExponential(exponential);
       else if (auto concat = dyn_cast<ConcatOp>(op))
         visitConcat(concat);
     });
