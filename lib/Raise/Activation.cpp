@@ -218,32 +218,45 @@ template <typename OpTy>
 struct GatherActivation final : OpRewritePattern<OpTy> {
   using OpRewritePattern<OpTy>::OpRewritePattern;
 
-  /// The x of `function`'s argument among the factors beside `t`, when their
-  /// product with the number `scale` is an activation.
+  /// Whether x, t and the numbers among the factors of `value` are an
+  /// activation.
+  static bool isComplete(Value value, Value x, Value t, Operation *function,
+                         llvm::function_ref<bool(Value)> isVariable) {
+    bool hasX = false, hasT = false;
+    double scale = 1;
+    for (const Factor &factor : getFactors(value, isVariable)) {
+      hasX |= factor.value == x && !factor.inverse;
+      hasT |= factor.value == t && !factor.inverse;
+      if (auto number = getScalar(factor.value))
+        scale *= factor.inverse ? 1 / *number : *number;
+    }
+    double tolerance = toleranceOf(elementType(value));
+    auto inner = getPolynomial(function->getOperand(0), x, Value());
+    auto kind = inner ? classify(function, *inner, tolerance) : std::nullopt;
+    auto outer = getPolynomial(t, x, function->getResult(0));
+    if (!hasX || !hasT || !kind || !outer)
+      return false;
+    Polynomial product;
+    for (auto &[power, coefficient] : *outer)
+      product[{power.first + 1, power.second}] = scale * coefficient;
+    return isActivation(product, function, kind->sign, tolerance);
+  }
+
+  /// The x of `function`'s argument that makes an activation with `t`, which
+  /// no operand has on its own.
   static std::optional<Factor> getVariable(OpTy op, const Factor &t,
                                            Operation *function,
                                            ArrayRef<Value> variables) {
     auto isVariable = [&](Value value) {
       return llvm::is_contained(variables, value);
     };
-    double tolerance = toleranceOf(elementType(op.getResult())), scale = 1;
-    SmallVector<Factor> factors = getFactors(op.getResult(), isVariable);
-    for (const Factor &factor : factors)
-      if (auto number = getScalar(factor.value))
-        scale *= factor.inverse ? 1 / *number : *number;
-    for (const Factor &x : factors) {
+    for (const Factor &x : getFactors(op.getResult(), isVariable)) {
       if (x.inverse || !isVariable(x.value) ||
-          !meetIn(op, x.value, t.value, isVariable))
+          !isComplete(op.getResult(), x.value, t.value, function, isVariable))
         continue;
-      auto inner = getPolynomial(function->getOperand(0), x.value, Value());
-      auto kind = inner ? classify(function, *inner, tolerance) : std::nullopt;
-      auto outer = getPolynomial(t.value, x.value, function->getResult(0));
-      if (!kind || !outer)
-        continue;
-      Polynomial product;
-      for (auto &[power, coefficient] : *outer)
-        product[{power.first + 1, power.second}] = scale * coefficient;
-      if (isActivation(product, function, kind->sign, tolerance))
+      if (llvm::none_of(op->getOperands(), [&](Value operand) {
+            return isComplete(operand, x.value, t.value, function, isVariable);
+          }))
         return x;
     }
     return std::nullopt;

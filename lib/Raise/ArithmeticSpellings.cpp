@@ -115,10 +115,46 @@ struct ReciprocalSpelling final : OpRewritePattern<ReciprocalOp> {
   }
 };
 
+/// (exp(x) - 1) / (1 + exp(x)) -> tanh(x / 2), and the same of the other sign
+struct TanhOfExponentials final : OpRewritePattern<DivOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DivOp op,
+                                PatternRewriter &rewriter) const override {
+    auto difference = op.getLhs().getDefiningOp<SubOp>();
+    auto sum = op.getRhs().getDefiningOp<AddOp>();
+    for (unsigned i : {0u, 1u}) {
+      auto exp = sum ? sum->getOperand(i).getDefiningOp<ExpOp>() : ExpOp();
+      if (!exp || !difference || getScalar(other(sum, i)) != 1.0 ||
+          exp.getType() != op.getType())
+        continue;
+      for (unsigned j : {0u, 1u}) {
+        if (difference->getOperand(j) != exp.getResult() ||
+            getScalar(other(difference, j)) != 1.0)
+          continue;
+        Type element = elementType(op.getResult());
+        Attribute half = FloatAttr::get(element, j == 0 ? 0.5 : -0.5);
+        Value factor = ConstantOp::create(
+            rewriter, op.getLoc(),
+            DenseElementsAttr::get(RankedTensorType::get({}, element), half));
+        Value argument = MulOp::create(rewriter, op.getLoc(), op.getType(),
+                                       exp.getInput(), factor);
+        rewriter.replaceOpWithNewOp<TanhOp>(op, op.getType(), argument);
+        return success();
+      }
+    }
+    return rewriter.notifyMatchFailure(op, "no quotient of exp(x) -+ 1");
+  }
+};
+
 /// exp(x) / (1 + exp(x)) -> sigmoid(x);
 /// x / (1 + exp(-x')) -> x * sigmoid(x')
 struct DivByLogistic final : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
+
+  static bool isExp(Value value) {
+    return value.getDefiningOp<ExpOp>() != nullptr;
+  }
+
   LogicalResult matchAndRewrite(DivOp op,
                                 PatternRewriter &rewriter) const override {
     auto exp = op.getLhs().getDefiningOp<ExpOp>();
@@ -130,7 +166,11 @@ struct DivByLogistic final : OpRewritePattern<DivOp> {
                                                exp.getInput());
         return success();
       }
-    Value x = getLogisticArgument(op.getRhs(), rewriter);
+    // The quotient of a difference of exponentials is a hyperbolic tangent.
+    auto difference = op.getLhs().getDefiningOp<SubOp>();
+    Value x = difference && llvm::any_of(difference->getOperands(), isExp)
+                  ? Value()
+                  : getLogisticArgument(op.getRhs(), rewriter);
     if (!x)
       return rewriter.notifyMatchFailure(op, "divisor is no 1 + exp(-x)");
     Value sigmoid =
@@ -241,7 +281,7 @@ struct MergeCasts final : OpRewritePattern<CastOp> {
 
 void raise::populateArithmeticSpellings(RewritePatternSet &patterns) {
   patterns.add<PowOfConstant, MulSpelling, DivToReciprocal, ReciprocalSpelling,
-               DivByLogistic, AddOfNegation, SubOfNegation, FactorOfOnes<MulOp>,
-               FactorOfOnes<DivOp>, AndTrue, WhereOfNot, MergeCasts>(
-      patterns.getContext());
+               TanhOfExponentials, DivByLogistic, AddOfNegation, SubOfNegation,
+               FactorOfOnes<MulOp>, FactorOfOnes<DivOp>, AndTrue, WhereOfNot,
+               MergeCasts>(patterns.getContext());
 }

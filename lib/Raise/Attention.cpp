@@ -91,8 +91,11 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
   static Value createBias(OpBuilder &builder, Location loc, size_t rank,
                           const AttentionMatch &match) {
     Value sum;
-    for (Value added : match.added) {
-      Value mask = toMask(builder, loc, added, rank);
+    for (const Scaled &added : match.added) {
+      Value mask = toMask(builder, loc, added.x, rank);
+      if (added.factor != 1)
+        mask = MulOp::create(builder, loc, mask.getType(), mask,
+                             createScalar(builder, loc, added.factor, mask));
       sum = sum ? AddOp::create(builder, loc, sum, mask).getResult() : mask;
     }
     if (sum && match.floor)

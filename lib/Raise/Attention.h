@@ -14,10 +14,10 @@ namespace fusion::raise {
 struct AttentionMatch {
   MatmulOp scores; ///< q k^T
   double scale = 1, softcap = 0;
-  llvm::SmallVector<mlir::Value> added; ///< float masks and biases
-  mlir::Value visible;                  ///< i1: scores are kept where...
-  bool visibleWhen = true;              ///< ... it has this value
-  double hidden = 0;                    ///< the score of the others
+  llvm::SmallVector<Scaled> added; ///< float masks and biases
+  mlir::Value visible;             ///< i1: scores are kept where...
+  bool visibleWhen = true;         ///< ... it has this value
+  double hidden = 0;               ///< the score of the others
   /// What masked scores are raised to where they are lower: a number that
   /// hides them still.
   std::optional<double> floor;

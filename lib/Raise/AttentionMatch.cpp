@@ -68,8 +68,8 @@ struct ScoreWalk {
   }
 
   LogicalResult takeSum(AddOp add) {
-    if (isScaled())
-      return trace.fail("PATTERN", add, "the mask outside of scale and cap",
+    if (match.softcap != 0)
+      return trace.fail("PATTERN", add, "the mask outside of the cap",
                         "a sum inside");
     for (unsigned i : {0u, 1u}) {
       Value scores = add->getOperand(i);
@@ -78,7 +78,7 @@ struct ScoreWalk {
       if (!sameShape(scores, add))
         return trace.fail("MASK", add, "a mask that broadcasts to the scores",
                           "one that widens them");
-      match.added.push_back(other(add, i));
+      match.added.push_back({other(add, i), match.scale});
       current = stripCasts(scores, bits);
       return success();
     }
@@ -88,15 +88,16 @@ struct ScoreWalk {
   }
 
   LogicalResult takeSelection(WhereOp where) {
-    if (isScaled() || match.visible)
-      return trace.fail("PATTERN", where,
-                        "one selection outside of scale and cap",
+    if (match.softcap != 0 || match.visible)
+      return trace.fail("PATTERN", where, "one selection outside of the cap",
                         "a second one");
     for (bool kept : {true, false}) {
       Value scores = kept ? where.getOnTrue() : where.getOnFalse();
       auto hidden = getScalar(kept ? where.getOnFalse() : where.getOnTrue());
       if (!hidden || !leadsToProduct(scores, 10))
         continue;
+      // What is scaled afterwards hides by its scaled value.
+      *hidden *= match.scale;
       if (!hidesInPlace(*hidden, elementType(where.getResult())))
         return trace.fail("MASK_UNPROVEN", where,
                           "a mask value that hides any score",

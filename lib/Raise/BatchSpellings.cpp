@@ -117,22 +117,44 @@ struct UnmergeBatch final : OpRewritePattern<MatmulOp> {
     return {};
   }
 
-  /// Whether `value` is a merged one, behind what getSource() goes through.
-  static Value findUnmerged(Value value) {
-    for (unsigned depth = 0; depth < 4 && value; ++depth) {
-      if (Value inner = getUnmerged(value))
-        return inner;
-      value = getSource(value);
-    }
-    return {};
+  /// Whether `value` merges `batch` in one step with more axes: heads that a
+  /// view repeats are merged with their groups.
+  static bool mergesMore(Value value, ArrayRef<SymExpr> batch) {
+    auto reshape = value.getDefiningOp<ReshapeOp>();
+    SymShape shape = getSymShape(value);
+    return reshape && shape.size() == 3 && batch[0] * batch[1] == shape[0] &&
+           getSymShape(reshape.getInput()).size() > 3 &&
+           getSymShape(reshape.getInput())[0] == batch[0];
   }
 
-  /// The same with four axes; findUnmerged(value) is not null.
-  static Value unmerge(Value value, PatternRewriter &rewriter) {
+  /// Whether `value` is a merged one, behind what getSource() goes through;
+  /// its four-dimensional value where that is there.
+  static bool findUnmerged(Value value, Value &inner,
+                           ArrayRef<SymExpr> batch = {}) {
+    for (unsigned depth = 0; depth < 4 && value; ++depth) {
+      if ((inner = getUnmerged(value)))
+        return true;
+      if (!batch.empty() && mergesMore(value, batch))
+        return true;
+      value = getSource(value);
+    }
+    return false;
+  }
+
+  /// The same with four axes; findUnmerged(value) is true.
+  static Value unmerge(Value value, ArrayRef<SymExpr> batch,
+                       PatternRewriter &rewriter) {
     if (Value inner = getUnmerged(value))
       return inner;
     Operation *op = value.getDefiningOp();
-    Value inner = unmerge(getSource(value), rewriter);
+    if (mergesMore(value, batch)) {
+      SymShape shape = getSymShape(value);
+      SymShape to = {batch[0], batch[1], shape[1], shape[2]};
+      return ReshapeOp::create(rewriter, op->getLoc(),
+                               getTensorType(to, elementType(value)),
+                               op->getOperand(0));
+    }
+    Value inner = unmerge(getSource(value), batch, rewriter);
     SmallVector<int64_t> perm = {0, 1, 3, 2};
     if (isa<TransposeOp>(op))
       return TransposeOp::create(rewriter, op->getLoc(), inner, perm);
@@ -145,16 +167,24 @@ struct UnmergeBatch final : OpRewritePattern<MatmulOp> {
 
   LogicalResult matchAndRewrite(MatmulOp op,
                                 PatternRewriter &rewriter) const override {
-    Value a = findUnmerged(op.getLhs()), b = findUnmerged(op.getRhs());
-    if (!a || !b)
+    Value a, b;
+    bool left4 = findUnmerged(op.getLhs(), a),
+         right4 = findUnmerged(op.getRhs(), b);
+    if (!left4 && !right4)
       return rewriter.notifyMatchFailure(op, "batch axes are not merged");
-    SymShape left = getSymShape(a), right = getSymShape(b);
-    if (left[0] != right[0] || left[1] != right[1])
-      return rewriter.notifyMatchFailure(op, "batch axes merge differently");
-    a = unmerge(op.getLhs(), rewriter);
-    b = unmerge(op.getRhs(), rewriter);
+    SymShape batch = getSymShape(left4 ? a : b);
+    batch.resize(2);
+    if ((!left4 && !findUnmerged(op.getLhs(), a, batch)) ||
+        (!right4 && !findUnmerged(op.getRhs(), b, batch)))
+      return rewriter.notifyMatchFailure(op, "batch axes are not merged");
+    for (Value whole : {a, b})
+      if (whole && ArrayRef(getSymShape(whole)).take_front(2) !=
+                       ArrayRef<SymExpr>(batch))
+        return rewriter.notifyMatchFailure(op, "batch axes merge differently");
+    a = unmerge(op.getLhs(), batch, rewriter);
+    b = unmerge(op.getRhs(), batch, rewriter);
     SymShape result = getSymShape(op.getResult());
-    SymShape shape = {left[0], left[1], result[1], result[2]};
+    SymShape shape = {batch[0], batch[1], result[1], result[2]};
     Value product =
         MatmulOp::create(rewriter, op.getLoc(),
                          getTensorType(shape, elementType(op.getResult())), a,

@@ -8,6 +8,7 @@
 
 #include "Factors.h"
 #include "Patterns.h"
+#include "Roots.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -112,6 +113,28 @@ struct VarianceOfMoments final : OpRewritePattern<SubOp> {
   }
 };
 
+/// (c * sqrt(sum(x^2)))^2 -> c^2 * sum(x^2)
+struct SquareOfLength final : OpRewritePattern<SquareOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SquareOp op,
+                                PatternRewriter &rewriter) const override {
+    auto root = getRoot(op.getInput(), floatBits(op));
+    Operation *sum = root ? root->radicand.getDefiningOp() : nullptr;
+    if (!isa_and_nonnull<ReduceSumOp, ReduceMeanOp>(sum) || root->inverse ||
+        !sum->getOperand(0).getDefiningOp<SquareOp>() ||
+        root->radicand.getType() != op.getType())
+      return rewriter.notifyMatchFailure(op, "no square of a length");
+    Type element = elementType(op.getResult());
+    Attribute factor = FloatAttr::get(element, root->factor * root->factor);
+    Value constant = ConstantOp::create(
+        rewriter, op.getLoc(),
+        DenseElementsAttr::get(RankedTensorType::get({}, element), factor));
+    rewriter.replaceOpWithNewOp<MulOp>(op, op.getType(), root->radicand,
+                                       constant);
+    return success();
+  }
+};
+
 /// max(mean(x^2), 0) -> mean(x^2)
 struct FloorOfSquares final : OpRewritePattern<MaxOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -191,6 +214,6 @@ struct CentredProductWithBias final : OpRewritePattern<AddOp> {
 
 void raise::populateMomentSpellings(RewritePatternSet &patterns) {
   patterns.add<SumToMean<MulOp>, SumToMean<DivOp>, SumOfScaled, ProductWithOnes,
-               VarianceOfMoments, FloorOfSquares, CentredProduct,
-               CentredProductWithBias>(patterns.getContext());
+               VarianceOfMoments, FloorOfSquares, SquareOfLength,
+               CentredProduct, CentredProductWithBias>(patterns.getContext());
 }

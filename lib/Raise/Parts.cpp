@@ -41,15 +41,22 @@ static Value dropLastUnit(Value value) {
   return value;
 }
 
+std::optional<std::pair<Value, Value>> raise::getStacked(Value value) {
+  auto halves = getHalves(value);
+  if (!halves || lastSize(halves->first) != 1)
+    return std::nullopt;
+  return std::make_pair(dropLastUnit(halves->first),
+                        dropLastUnit(halves->second));
+}
+
 std::optional<std::pair<Value, Value>> raise::getInterleaved(Value value) {
   auto reshape = value.getDefiningOp<ReshapeOp>();
-  auto halves = reshape ? getHalves(reshape.getInput()) : std::nullopt;
-  if (!halves || lastSize(halves->first) != 1)
+  auto pieces = reshape ? getStacked(reshape.getInput()) : std::nullopt;
+  if (!pieces)
     return std::nullopt;
   SymShape pairs = getSymShape(reshape.getInput()), flat = getSymShape(value);
   if (pairs.size() != flat.size() + 1 ||
       ArrayRef(pairs).drop_back(2) != ArrayRef(flat).drop_back(1))
     return std::nullopt;
-  return std::make_pair(dropLastUnit(halves->first),
-                        dropLastUnit(halves->second));
+  return pieces;
 }

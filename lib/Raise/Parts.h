@@ -12,6 +12,11 @@ namespace fusion::raise {
 mlir::Value createPart(mlir::OpBuilder &builder, mlir::Location loc,
                        const Part &part);
 
+/// Two values whose elements are the pairs along the last axis of `value`:
+/// concat(reshape(a, [.., n, 1]), reshape(b, [.., n, 1])).
+std::optional<std::pair<mlir::Value, mlir::Value>>
+getStacked(mlir::Value value);
+
 /// Two values whose elements alternate along the last axis of `value`:
 /// reshape(concat(reshape(a, [.., n, 1]), reshape(b, [.., n, 1])), [.., 2n]).
 /// The pieces keep their last axis of size 1 where no reshape adds it.

@@ -55,6 +55,7 @@ struct CanonicalizeSpellings final
       raise::populateMomentSpellings(patterns);
       raise::populateSoftmaxSpellings(patterns);
       raise::populateViewSpellings(patterns);
+      raise::populateIndexSpellings(patterns);
       raise::populateBatchSpellings(patterns);
       raise::populateRowSpellings(patterns);
       raise::populateDequantizeSpellings(patterns);

@@ -18,17 +18,28 @@ namespace fusion::raise {
 struct RopeMatch {
   Part x;
   mlir::Value cos, sin;
-  bool interleaved;
+  bool interleaved = false;
   /// The rotation is that of x with its even elements before its odd ones.
   bool splitsPairs = false;
+  /// The tables of the second elements of pairs where they have their own.
+  mlir::Value secondCos = {}, secondSin = {};
+  /// What the sines of the first and second elements are multiplied by: the
+  /// rotation may be spelled with other signs than (-b, a).
+  int firstSign = 1, secondSign = 1;
 };
+
+/// The tables of a rotation as `rope` wants them.
+std::pair<mlir::Value, mlir::Value> createTables(mlir::OpBuilder &builder,
+                                                 mlir::Location loc,
+                                                 const RopeMatch &match);
 
 /// The value of which `value` is the negation: -v, or 0 - v, which differs in
 /// the sign of zero only.
 mlir::Value getNegated(mlir::Value value);
 
-/// `root` is the sum x * cos + rotate(x) * sin.
-mlir::FailureOr<RopeMatch> matchRopeSum(AddOp root, Trace &trace);
+/// `root` is the sum x * cos + rotate(x) * sin, or a difference where the
+/// rotation has the other sign.
+mlir::FailureOr<RopeMatch> matchRopeSum(mlir::Operation *root, Trace &trace);
 
 /// `first` and `second` are the rotated elements of each pair, and
 /// `interleaved` says where they go.

@@ -1,6 +1,7 @@
 //===- RopeHalf.cpp - Rotations of sums and of halves ---------------------===//
 //
 //   x * cos + rotate(x) * sin                              -> rope(x, cos, sin)
+//   x * cos - unrotate(x) * sin                            -> rope(x, cos, sin)
 //   concat(a*cos - b*sin, b*cos + a*sin), (a, b) = x       -> rope(x, cos, sin)
 //   the same, a and b the even and odd elements of x -> rope((a, b), cos, sin)
 //
@@ -15,9 +16,10 @@ using namespace fusion;
 using namespace fusion::raise;
 
 namespace {
-struct RaiseRopeSum final : OpRewritePattern<AddOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(AddOp op,
+template <typename OpTy>
+struct RaiseRopeSum final : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
                                 PatternRewriter &rewriter) const override {
     Trace trace;
     auto match = matchRopeSum(op, trace);
@@ -25,8 +27,9 @@ struct RaiseRopeSum final : OpRewritePattern<AddOp> {
       return rewriter.notifyMatchFailure(op, trace.reason());
     reportMatch("rope", op.getLoc());
     Value x = createPart(rewriter, op.getLoc(), match->x);
-    rewriter.replaceOpWithNewOp<RopeOp>(op, op.getType(), x, match->cos,
-                                        match->sin, match->interleaved, 0);
+    auto [cos, sin] = createTables(rewriter, op.getLoc(), *match);
+    rewriter.replaceOpWithNewOp<RopeOp>(op, op.getType(), x, cos, sin,
+                                        match->interleaved, 0);
     return success();
   }
 };
@@ -81,12 +84,13 @@ struct RaiseRopeHalves final : OpRewritePattern<ConcatOp> {
     Value x = createPart(builder, loc, match.x);
     if (match.splitsPairs)
       x = splitPairs(builder, loc, x);
-    return RopeOp::create(builder, loc, x.getType(), x, match.cos, match.sin,
-                          false, 0);
+    auto [cos, sin] = createTables(builder, loc, match);
+    return RopeOp::create(builder, loc, x.getType(), x, cos, sin, false, 0);
   }
 };
 } // namespace
 
 void raise::populateRopeHalf(RewritePatternSet &patterns) {
-  patterns.add<RaiseRopeSum, RaiseRopeHalves>(patterns.getContext());
+  patterns.add<RaiseRopeSum<AddOp>, RaiseRopeSum<SubOp>, RaiseRopeHalves>(
+      patterns.getContext());
 }

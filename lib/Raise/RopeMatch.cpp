@@ -56,12 +56,21 @@ static bool isAlternate(Value piece, Value x, int64_t which, int64_t half) {
 }
 
 namespace {
+/// (firstSign * b, secondSign * a) of x = (a, b).
 struct Rotation {
   bool interleaved;
+  int firstSign, secondSign;
 };
 } // namespace
 
-/// `value` is rotate(x).
+/// `value` without a negation, which changes `sign`.
+static Value takeSign(Value value, int &sign) {
+  Value negated = getNegated(value);
+  sign = negated ? -1 : 1;
+  return negated ? negated : value;
+}
+
+/// `value` is rotate(x), whatever the signs of its elements.
 static FailureOr<Rotation> matchRotation(Value value, Value x, Trace &trace) {
   int64_t half = lastSize(x) / 2;
   auto halves = getHalves(value);
@@ -73,26 +82,28 @@ static FailureOr<Rotation> matchRotation(Value value, Value x, Trace &trace) {
                       "two halves (or alternating elements) concatenated",
                       describe(value));
   trace.step();
-  Value negated = getNegated(halves->first);
-  if (!negated)
-    return trace.fail("PATTERN", halves->first.getDefiningOp(),
-                      "a negated first half", describe(halves->first));
-  trace.step();
-  bool matches = interleaved ? isAlternate(negated, x, 1, half) &&
-                                   isAlternate(halves->second, x, 0, half)
-                             : isPartOfLast(negated, x, half, 1, half) &&
-                                   isPartOfLast(halves->second, x, 0, 1, half);
+  Rotation rotation{interleaved, 1, 1};
+  Value first = takeSign(halves->first, rotation.firstSign);
+  Value second = takeSign(halves->second, rotation.secondSign);
+  bool matches = interleaved ? isAlternate(first, x, 1, half) &&
+                                   isAlternate(second, x, 0, half)
+                             : isPartOfLast(first, x, half, 1, half) &&
+                                   isPartOfLast(second, x, 0, 1, half);
   if (!matches)
     return trace.fail("PATTERN", value.getDefiningOp(),
                       "the halves (-b, a) of the rotated value's (a, b)",
                       "other elements");
   trace.step();
-  return Rotation{interleaved};
+  return rotation;
 }
 
-FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
+FailureOr<RopeMatch> raise::matchRopeSum(Operation *root, Trace &trace) {
   unsigned start = trace.mark();
+  bool isDifference = isa<SubOp>(root);
+  Type type = root->getResult(0).getType();
   for (unsigned i : {0u, 1u}) {
+    if (isDifference && i == 1)
+      break;
     auto straight = root->getOperand(i).getDefiningOp<MulOp>();
     auto crossed = other(root, i).getDefiningOp<MulOp>();
     if (!straight || !crossed)
@@ -102,8 +113,7 @@ FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
         trace.reset(start);
         Value x = straight->getOperand(j), cos = other(straight, j);
         Value rotated = crossed->getOperand(k), sin = other(crossed, k);
-        if (x.getType() != root.getType() ||
-            rotated.getType() != root.getType())
+        if (x.getType() != type || rotated.getType() != type)
           continue;
         // Halves may be swapped before x is widened: the same values.
         Value narrow = stripWidening(x), turned = stripWidening(rotated);
@@ -113,6 +123,10 @@ FailureOr<RopeMatch> raise::matchRopeSum(AddOp root, Trace &trace) {
         if (failed(rotation))
           continue;
         RopeMatch match{getPart(x), cos, sin, rotation->interleaved};
+        // The op adds (-b, a).
+        int sign = isDifference ? -1 : 1;
+        match.firstSign = -rotation->firstSign * sign;
+        match.secondSign = rotation->secondSign * sign;
         if (failed(checkTable(cos, match.x, straight, trace)) ||
             failed(checkTable(sin, match.x, crossed, trace)))
           continue;
@@ -159,6 +173,50 @@ static Value getCofactor(Value value, Value factor) {
   return {};
 }
 
+/// (a*cos - b*sin, b*cos + a*sin) of the products `left` and `right` and the
+/// sum; `way` says which operands are a, b and b's product in the sum.
+static std::optional<RopeMatch> matchFactors(Operation *left, Operation *right,
+                                             AddOp sum, unsigned way,
+                                             bool ownTables, bool interleaved,
+                                             Trace &trace) {
+  unsigned i = way & 1, j = way >> 1 & 1, k = way >> 2 & 1;
+  Value a = left->getOperand(i), cos = other(left, i);
+  Value b = right->getOperand(j), sin = other(right, j);
+  Value secondCos = getCofactor(sum->getOperand(k), b),
+        secondSin = getCofactor(other(sum, k), a);
+  if (!secondCos || !secondSin)
+    return std::nullopt;
+  bool isSame = secondCos == cos && secondSin == sin;
+  if (isSame == ownTables ||
+      (ownTables && (interleaved || !sameShape(cos, secondCos) ||
+                     !sameShape(sin, secondSin))))
+    return std::nullopt;
+  trace.step();
+  int64_t half = lastSize(a);
+  Part x = getPart(a);
+  int64_t step = x.steps.empty() ? 0 : x.steps.back();
+  if (a.getType() != sum.getType() || half < 1 ||
+      (step != 2 && (interleaved || step != 1)))
+    return std::nullopt;
+  x.steps.back() = 1;
+  x.sizes.back() = SymExpr(2 * half);
+  Part partner = getPart(b), expected = getPart(a);
+  expected.starts.back() =
+      expected.starts.back() + SymExpr(step == 2 ? 1 : half);
+  if (partner.base != expected.base || partner.starts != expected.starts ||
+      partner.sizes != expected.sizes || partner.steps != expected.steps)
+    return std::nullopt;
+  RopeMatch match{x, cos, sin, interleaved, !interleaved && step == 2};
+  if (ownTables)
+    match.secondCos = secondCos, match.secondSin = secondSin;
+  // One angle a pair: tables are as wide as a half.
+  if (lastSize(cos) != half || lastSize(sin) != half ||
+      failed(checkTable(cos, x, left, trace)) ||
+      failed(checkTable(sin, x, right, trace)))
+    return std::nullopt;
+  return match;
+}
+
 FailureOr<RopeMatch> raise::matchRopePairs(Value first, Value second,
                                            bool interleaved, Trace &trace) {
   Value p, q;
@@ -173,40 +231,15 @@ FailureOr<RopeMatch> raise::matchRopePairs(Value first, Value second,
                       describe(second));
   trace.step();
   unsigned start = trace.mark();
-  Operation *left = p.getDefiningOp(), *right = q.getDefiningOp();
-  for (unsigned i : {0u, 1u})
-    for (unsigned j : {0u, 1u})
-      for (unsigned k : {0u, 1u}) {
-        trace.reset(start);
-        Value a = left->getOperand(i), cos = other(left, i);
-        Value b = right->getOperand(j), sin = other(right, j);
-        if (getCofactor(sum->getOperand(k), b) != cos ||
-            getCofactor(other(sum, k), a) != sin)
-          continue;
-        trace.step();
-        int64_t half = lastSize(a);
-        Part x = getPart(a);
-        int64_t step = x.steps.empty() ? 0 : x.steps.back();
-        if (a.getType() != first.getType() || half < 1 ||
-            (step != 2 && (interleaved || step != 1)))
-          continue;
-        x.steps.back() = 1;
-        x.sizes.back() = SymExpr(2 * half);
-        Part partner = getPart(b), expected = getPart(a);
-        expected.starts.back() =
-            expected.starts.back() + SymExpr(step == 2 ? 1 : half);
-        if (partner.base != expected.base ||
-            partner.starts != expected.starts ||
-            partner.sizes != expected.sizes || partner.steps != expected.steps)
-          continue;
-        RopeMatch match{x, cos, sin, interleaved, !interleaved && step == 2};
-        // One angle a pair: tables are as wide as a half.
-        if (lastSize(cos) != half || lastSize(sin) != half ||
-            failed(checkTable(cos, x, left, trace)) ||
-            failed(checkTable(sin, x, right, trace)))
-          continue;
-        return match;
-      }
+  // With tables of their own, second elements are one choice more.
+  for (bool ownTables : {false, true})
+    for (unsigned way = 0; way < 8; ++way) {
+      trace.reset(start);
+      auto match = matchFactors(p.getDefiningOp(), q.getDefiningOp(), sum, way,
+                                ownTables, interleaved, trace);
+      if (match)
+        return *match;
+    }
   trace.reset(start);
   return trace.fail("PATTERN", sum, "b*cos + a*sin of the same a and b",
                     "other factors");

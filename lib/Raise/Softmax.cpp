@@ -183,9 +183,31 @@ struct ShiftedSoftmax final : OpRewritePattern<SoftmaxOp> {
     return success();
   }
 };
+
+/// transpose(softmax(transpose(x))) -> softmax(x) over the axis where it was
+struct SoftmaxBetweenTransposes final : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto softmax = op.getInput().getDefiningOp<SoftmaxOp>();
+    auto inner = softmax ? softmax.getInput().getDefiningOp<TransposeOp>()
+                         : TransposeOp();
+    if (!inner || !softmax->hasOneUse())
+      return rewriter.notifyMatchFailure(op, "no softmax between transposes");
+    int64_t axis = inner.getPerm()[softmax.getAxis()];
+    Value moved = SoftmaxOp::create(rewriter, softmax.getLoc(),
+                                    inner.getInput(), axis, softmax.getLog());
+    SmallVector<int64_t> perm;
+    for (int64_t to : op.getPerm())
+      perm.push_back(inner.getPerm()[to]);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, op.getType(), moved, perm);
+    return success();
+  }
+};
 } // namespace
 
 void raise::populateSoftmaxSpellings(RewritePatternSet &patterns) {
   patterns.add<RaiseSoftmax<DivOp>, RaiseSoftmax<MulOp>, RaiseLogSoftmax,
-               ExpOfLogSoftmax, ShiftedSoftmax>(patterns.getContext());
+               ExpOfLogSoftmax, ShiftedSoftmax, SoftmaxBetweenTransposes>(
+      patterns.getContext());
 }

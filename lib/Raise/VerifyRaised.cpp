@@ -7,6 +7,7 @@
 
 #include "Activation.h"
 #include "Attention.h"
+#include "Parts.h"
 #include "Patterns.h"
 #include "RmsNorm.h"
 #include "Roots.h"
@@ -193,16 +194,47 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
         continue;
       for (Operation *sum : usersBehindCasts(product->getResult(0))) {
         Trace trace;
-        auto add = dyn_cast<AddOp>(sum);
-        if (isa<SubOp>(sum))
-          (void)trace.fail("PATTERN", sum, "x * cos + rotate(x) * sin",
-                           "a difference");
-        else if (!add || succeeded(matchRopeSum(add, trace)))
+        if (!isa<AddOp, SubOp>(sum) || succeeded(matchRopeSum(sum, trace)))
           continue;
         attempts.take(trace);
       }
     }
     attempts.report("rope", concat);
+  }
+
+  /// A query or key that is a sum of two products, or pairs of such, is nearly
+  /// a rotation.
+  static void visitOperand(Value value) {
+    while (isa_and_nonnull<ReshapeOp, TransposeOp, CastOp, ExpandOp, KvAppendOp,
+                           SliceOp>(value.getDefiningOp())) {
+      Operation *op = value.getDefiningOp();
+      value = op->getOperand(isa<KvAppendOp>(op) ? 1 : 0);
+    }
+    Operation *op = value.getDefiningOp();
+    auto isProduct = [](Value v) {
+      return stripCasts(v).getDefiningOp<MulOp>() != nullptr;
+    };
+    auto isSumOfProducts = [&](Operation *sum) {
+      return isa_and_nonnull<AddOp, SubOp>(sum) &&
+             isProduct(sum->getOperand(0)) && isProduct(sum->getOperand(1));
+    };
+    Attempts attempts;
+    Trace trace;
+    if (auto concat = dyn_cast_or_null<ConcatOp>(op)) {
+      auto inputs = concat.getInputs();
+      if (inputs.size() != 2)
+        return;
+      auto pieces = getStacked(value);
+      Value first = pieces ? pieces->first : inputs[0],
+            second = pieces ? pieces->second : inputs[1];
+      if (isSumOfProducts(first.getDefiningOp()) &&
+          failed(matchRopePairs(first, second, pieces.has_value(), trace)))
+        attempts.take(trace);
+    } else if (isSumOfProducts(op) && failed(matchRopeSum(op, trace))) {
+      attempts.take(trace);
+    }
+    if (op)
+      attempts.report("rope", op);
   }
 
   void runOnOperation() override {
@@ -219,6 +251,10 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
         visitExponential(exponential);
       else if (auto concat = dyn_cast<ConcatOp>(op))
         visitConcat(concat);
+      else if (auto attention = dyn_cast<AttentionOp>(op)) {
+        visitOperand(attention.getQuery());
+        visitOperand(attention.getKey());
+      }
     });
   }
 };

@@ -160,9 +160,14 @@ struct FlattenedStack final : OpRewritePattern<ReshapeOp> {
       if (!isUnit(shape[axis]))
         return rewriter.notifyMatchFailure(op, "a piece has several rows");
       shape.erase(shape.begin() + axis);
-      pieces.push_back(
-          ReshapeOp::create(rewriter, op.getLoc(),
-                            getTensorType(shape, elementType(input)), input));
+      // A negation stays where patterns look for it.
+      auto neg = input.getDefiningOp<NegOp>();
+      Value piece = ReshapeOp::create(rewriter, op.getLoc(),
+                                      getTensorType(shape, elementType(input)),
+                                      neg ? neg.getInput() : input);
+      if (neg)
+        piece = NegOp::create(rewriter, neg.getLoc(), piece);
+      pieces.push_back(piece);
     }
     auto merged = ConcatOp::create(rewriter, op.getLoc(), pieces, axis);
     if (merged.getType() != op.getType()) {

@@ -1,0 +1,192 @@
+"""Writes operators of ONNX models by algebraically equal ones and asks that they are raised all the same, or explained.
+
+    respell.py --bin build/dev/bin [--models DIR] [--rule REGEX] [--base REGEX] [--pairs N] [--seed N] [--keep DIR]
+
+Every rule (respell_rules.py) on every small model (respell_models.py), exported fixture (exports/) and file of DIR (NAME.onnx with
+inputs NAME.npz, keys in:NAME), and N random pairs of rules. A case passes when
+  * the respelled model is valid and onnxruntime computes the same from it (else the case says nothing, and is counted as such);
+  * as many ops of each pattern are raised as from the model as it was, and as many sites fused, or a remark names the pattern,
+    the node where matching stopped, what was expected and what was found;
+  * the numbers are onnxruntime's.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import random
+import re
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python")]
+
+import respell_models  # noqa: E402
+from fusion import testing  # noqa: E402
+from respell_rules import RULES, Graph  # noqa: E402
+
+PATTERNS = ("rms_norm", "layer_norm", "silu", "gelu", "rope", "attention", "softmax", "kv_append")
+LIMIT = 2e-5  # fp32: norm of the difference over the norm
+ROUNDED = 2.0**-11
+SAME = 1e-5  # what a respelling may change by its own roundings
+# The pattern in whose remark a miss of another is explained: attention without its softmax, a rotation, a norm's core.
+EXPLAINS = {"attention": ("attention", "softmax", "mask"), "layer_norm": ("layer_norm", "rms_norm"), "gelu": ("gelu", "silu"), "silu": ("silu", "gelu"),
+            "rope_attention": ("attention", "softmax", "rope"), "swiglu": ("silu", "gelu"), "geglu": ("gelu", "silu"),
+            "add_rms_norm": ("rms_norm",), "add_layer_norm": ("rms_norm", "layer_norm")}
+
+
+class Mismatch(Exception):
+    pass
+
+
+class Base:
+    """A model with inputs, and what it raises to as it is."""
+
+    def __init__(self, name, proto, feeds, limit=LIMIT):
+        self.name, self.proto, self.feeds, self.limit = name, proto, feeds, limit
+        self._known = None
+
+    def known(self, folder):
+        if not self._known:
+            self._known = *examine(self.proto, folder)[:2], testing.run_onnxruntime(self.proto, self.feeds)
+        return self._known
+
+
+def small_models():
+    for name, build in respell_models.BASES.items():
+        m = build()
+        rounds = any(n.op_type == "Cast" for n in m.nodes)  # to 16 bits, and the default numerics keep more
+        yield Base(name, onnx.shape_inference.infer_shapes(m.proto()), m.inputs, ROUNDED if rounds else LIMIT)  # the checker wants shapes of outputs
+
+
+def exported():
+    import test_exports
+    for kind in ("dynamo18", "dynamo23", "ts17"):
+        model = onnx.load(HERE / "exports" / f"{kind}.onnx")
+        yield Base(kind, model, test_exports.feeds(model, 2, 5, 7))
+
+
+def stored(folder):
+    for path in sorted(folder.glob("*.onnx")):
+        if path.with_suffix(".npz").exists():
+            model, z = onnx.load(path), np.load(path.with_suffix(".npz"))
+            kinds = {i.name: onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type) for i in model.graph.input}
+            if not any(t.data_type in (onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT16) for t in model.graph.initializer):
+                yield Base(path.stem, model, {k[3:]: z[k].astype(kinds[k[3:]]) for k in z.files if k.startswith("in:")})
+
+
+def examine(proto, folder):
+    """(raised ops, fused sites, misses, artifact)"""
+    path, artifact = folder / "m.onnx", folder / "m.fusion"
+    onnx.save(proto, path)
+    tools = testing.tools
+    tools.must("fusion-compile", path, "--target=host", "--emit=raised", "-o", folder / "m.mlir")
+    ir = (folder / "m.mlir").read_text()
+    raised = {op: len(re.findall(rf"= fusion\.{op}\b", ir)) for op in PATTERNS}
+    code, out, err = tools.call("fusion-compile", path, "-o", artifact, "--target=host", "--explain=json")
+    if code:
+        raise testing.ToolError(["fusion-compile", path], code, err)
+    text = out or err  # the tools in one process print all in one
+    report = json.JSONDecoder().raw_decode(text[text.index("{"):])[0]
+    fused = collections.Counter(s["kind"] for s in report["sites"] if s["outcome"] == "fused")
+    misses = [(s["kind"], s["node"], b["message"]) for s in report["sites"] if s["outcome"] == "almost matched" for b in s["buckets"]]
+    return raised, fused, misses, artifact
+
+
+def check(before, after, misses):
+    """Counts as before, or an explanation."""
+    for kind in sorted({*before, *after}):
+        if kind == "softmax" or after.get(kind, 0) >= before.get(kind, 0):
+            continue
+        wanted = EXPLAINS.get(kind, (kind,))
+        told = [m for m in misses if m[0] in wanted and m[1] and all(word in m[2] for word in ("stopped", "expected", "found"))]
+        if not told:
+            raise Mismatch(f"{kind}: {after.get(kind, 0)} instead of {before.get(kind, 0)}, and no remark says why ({misses})")
+        return "explained: " + "; ".join(sorted({f"{k} {re.sub('[0-9]+', '#', m)}" for k, _, m in told}))
+    return "raised"
+
+
+def case(base, rules, seed, folder, probability=1.0):
+    """What became of a respelling: raised, explained: .., or None where no rule applies or the numbers differ by themselves."""
+    r = random.Random(seed)
+    proto = base.proto
+    for name in rules:
+        proto = Graph(proto).apply(name, lambda: r.random() < probability)
+        if proto is None:
+            return None
+    raised, fused, reference = base.known(folder)
+    try:
+        onnx.checker.check_model(proto)
+        respelled = testing.run_onnxruntime(proto, base.feeds)
+    except Exception as e:  # what onnxruntime does not take says nothing
+        return f"no reference: {str(e)[:160]}"
+    try:
+        if any(testing.error(respelled[n], reference[n]) > SAME for n in reference):
+            return "no reference: other numbers"
+    except AssertionError as e:
+        return f"no reference: {e}"
+    raised_now, fused_now, misses, artifact = examine(proto, folder)
+    found = testing.tools.run(artifact, base.feeds)
+    for n, y in respelled.items():
+        error = testing.error(found[testing.file_name(n)], y)
+        if error > base.limit:
+            raise Mismatch(f"output {n}: error {error:.1e}")
+    outcome = check(raised, raised_now, misses)
+    return check(fused, fused_now, misses) if outcome == "raised" else outcome
+
+
+def run(cases, keep=None):
+    """Counts outcomes; returns the failures."""
+    outcomes, failures = collections.Counter(), []
+    with tempfile.TemporaryDirectory() as tmp:
+        for base, rules, seed, probability in cases:
+            try:
+                outcome = case(base, rules, seed, pathlib.Path(tmp), probability)
+            except (Mismatch, testing.ToolError, AssertionError) as e:
+                outcome = "failed"
+                failures.append(f"{base.name} {'+'.join(rules)} seed {seed}: {str(e)[-900:]}")
+                print("FAIL", failures[-1], flush=True)
+                if keep:
+                    (pathlib.Path(tmp) / "m.onnx").rename(keep / f"{base.name}-{'-'.join(rules)}.onnx")
+            if outcome:
+                outcomes[outcome.split(":")[0]] += 1
+                if not outcome == "raised" and keep:
+                    print(f"{base.name} {'+'.join(rules)}: {outcome}", flush=True)
+    return outcomes, failures
+
+
+def single(bases, pattern="", seed=0):
+    return [(b, (name,), seed, 1.0) for b in bases for name in RULES if re.search(pattern, name)]
+
+
+def pairs(bases, count, seed, pattern=""):
+    r, names = random.Random(seed), [n for n in RULES if re.search(pattern, n)]
+    return [(r.choice(bases), tuple(r.sample(names, 2)), seed + i, r.choice((1.0, 0.5))) for i in range(count)]
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--bin", type=pathlib.Path, required=True)
+    p.add_argument("--models", type=pathlib.Path)
+    p.add_argument("--rule", default="")
+    p.add_argument("--base", default="")
+    p.add_argument("--pairs", type=int, default=0)
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--keep", type=pathlib.Path, help="folder for respelled files that fail; prints what is explained too")
+    a = p.parse_args()
+    if a.keep:
+        a.keep.mkdir(parents=True, exist_ok=True)
+    with testing.Batch(a.bin.resolve()) as testing.tools:
+        bases = [*small_models(), *exported(), *(stored(a.models) if a.models else ())]
+        bases = [b for b in bases if re.search(a.base, b.name)]
+        cases = pairs(bases, a.pairs, a.seed, a.rule) if a.pairs else single(bases, a.rule, a.seed)
+        outcomes, failures = run(cases, a.keep)
+    print(", ".join(f"{n} {k}" for k, n in sorted(outcomes.items())))
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()
