@@ -167,6 +167,65 @@ struct GatherOfRepeats final : OpRewritePattern<GatherOp> {
 };
 } // namespace
 
+namespace {
+/// matmul(x, a matrix of one 1 or -1 in each column) -> gather(x) * signs
+struct ProductWithPermutation final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// For each column the row of its only element, and the element.
+  static bool getColumns(DenseFPElementsAttr matrix, bool transposed,
+                         SmallVectorImpl<int64_t> &rows,
+                         SmallVectorImpl<Attribute> &signs) {
+    int64_t size = matrix.getType().getDimSize(0);
+    Type element = matrix.getElementType();
+    rows.assign(size, -1);
+    signs.assign(size, Attribute());
+    int64_t i = 0;
+    for (const APFloat &value : matrix.getValues<APFloat>()) {
+      int64_t row = i / size, column = i % size;
+      ++i;
+      if (value.isZero())
+        continue;
+      if (transposed)
+        std::swap(row, column);
+      if (rows[column] >= 0 ||
+          (!value.isExactlyValue(1) && !value.isExactlyValue(-1)))
+        return false;
+      rows[column] = row;
+      signs[column] = FloatAttr::get(element, value);
+    }
+    return !llvm::is_contained(rows, -1);
+  }
+
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    auto constant = op.getRhs().getDefiningOp<ConstantOp>();
+    auto matrix =
+        constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : nullptr;
+    if (!matrix || matrix.isSplat() || matrix.getType().getRank() != 2 ||
+        matrix.getType().getDimSize(0) != matrix.getType().getDimSize(1) ||
+        matrix.getType().getDimSize(0) > 512 || op.getTransposeLhs() ||
+        op.getLhs().getType() != op.getType())
+      return rewriter.notifyMatchFailure(op, "no small square matrix");
+    SmallVector<int64_t> rows;
+    SmallVector<Attribute> signs;
+    if (!getColumns(matrix, op.getTransposeRhs(), rows, signs))
+      return rewriter.notifyMatchFailure(op, "no permutation with signs");
+    Location loc = op.getLoc();
+    int64_t size = rows.size(), last = getSymShape(op.getLhs()).size() - 1;
+    auto indexType = RankedTensorType::get({size}, rewriter.getI64Type());
+    Value indices = ConstantOp::create(
+        rewriter, loc, DenseElementsAttr::get(indexType, ArrayRef(rows)));
+    Value picked = GatherOp::create(rewriter, loc, op.getLhs(), indices, last);
+    auto signType = RankedTensorType::get({size}, matrix.getElementType());
+    Value factor = ConstantOp::create(rewriter, loc,
+                                      DenseElementsAttr::get(signType, signs));
+    rewriter.replaceOpWithNewOp<MulOp>(op, op.getType(), picked, factor);
+    return success();
+  }
+};
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Pieces
 //===----------------------------------------------------------------------===//
@@ -306,8 +365,7 @@ struct SignsOfConcat final : OpRewritePattern<MulOp> {
 } // namespace
 
 void raise::populateIndexSpellings(RewritePatternSet &patterns) {
-  patterns
-      .add<GatherOfSteps, GatherOfTwoRuns, GatherOfSwappedPairs,
-           GatherOfRepeats, ConcatOfRepeats, ConcatOfNeighbours, SignsOfConcat>(
-          patterns.getContext());
+  patterns.add<GatherOfSteps, GatherOfTwoRuns, GatherOfSwappedPairs,
+               GatherOfRepeats, ProductWithPermutation, ConcatOfRepeats,
+               ConcatOfNeighbours, SignsOfConcat>(patterns.getContext());
 }

@@ -56,6 +56,7 @@ struct CanonicalizeSpellings final
       raise::populateSoftmaxSpellings(patterns);
       raise::populateViewSpellings(patterns);
       raise::populateIndexSpellings(patterns);
+      raise::populateTransposeSpellings(patterns);
       raise::populateBatchSpellings(patterns);
       raise::populateRowSpellings(patterns);
       raise::populateDequantizeSpellings(patterns);

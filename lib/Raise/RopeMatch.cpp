@@ -77,8 +77,14 @@ static FailureOr<Rotation> matchRotation(Value value, Value x, Trace &trace) {
   bool interleaved = !halves;
   if (!halves)
     halves = getInterleaved(value);
+  Operation *op = value.getDefiningOp();
+  if (!halves && op)
+    // What is computed from x is the rotated factor, not a table.
+    for (Value operand : op->getOperands())
+      if (getPart(operand).base == getPart(x).base)
+        trace.step();
   if (!halves)
-    return trace.fail("PATTERN", value.getDefiningOp(),
+    return trace.fail("PATTERN", op,
                       "two halves (or alternating elements) concatenated",
                       describe(value));
   trace.step();

@@ -195,6 +195,8 @@ struct SoftmaxBetweenTransposes final : OpRewritePattern<TransposeOp> {
     if (!inner || !softmax->hasOneUse())
       return rewriter.notifyMatchFailure(op, "no softmax between transposes");
     int64_t axis = inner.getPerm()[softmax.getAxis()];
+    if (axis + 1 != static_cast<int64_t>(op.getPerm().size()))
+      return rewriter.notifyMatchFailure(op, "it was not over the last axis");
     Value moved = SoftmaxOp::create(rewriter, softmax.getLoc(),
                                     inner.getInput(), axis, softmax.getLog());
     SmallVector<int64_t> perm;

@@ -12,7 +12,7 @@ func.func @axis(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x4xf
 // -----
 
 // The mask inside of the soft cap.
-// CHECK: [Missed] attention {{.*}} expected="the mask outside of scale and cap"{{.*}} stopped=fusion.add
+// CHECK: [Missed] attention {{.*}} expected="the mask outside of the cap"{{.*}} stopped=fusion.add
 func.func @mask_inside(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x4xf32>, %m: tensor<4x4xf32>) -> tensor<1x4x4xf32> {
   %cap = fusion.constant dense<50.0> : tensor<f32>
   %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>

@@ -293,12 +293,12 @@ def rope_backwards(m):
     m.const("sin", -m.weights["sin"])
 
 
-@mutation(rope, ("PATTERN", "q.right"))
+@mutation(rope, FUSED)
 def rope_without_a_sign(m):
     m.node("q.neg").op_type = "Identity"
 
 
-@mutation(rope, ("PATTERN", "q.rope"))
+@mutation(rope, FUSED)
 def rope_sign_on_the_other_half(m):
     m.rewire("q.neg", 0, "q.left")
     m.node("q.turned").input[:] = ["q.right", "q.neg"]
@@ -323,7 +323,7 @@ def rope_sines_are_one_number(m):
     m.rewire("q.sin", 1, m.const("half", np.float32(0.5)))
 
 
-@mutation(rope, ("PATTERN", "q.rope"))
+@mutation(rope, FUSED)
 def rope_as_a_difference(m):
     m.node("q.rope").op_type = "Sub"
 

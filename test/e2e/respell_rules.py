@@ -794,6 +794,32 @@ def product_over_merged_batch(g, n):
     return g.op("Reshape", g.op("MatMul", *merged), g.const([*a[:3], b[3]]))
 
 
+def turn_scores(g, x):
+    """The transpose of scores: of the product, and of what is around it."""
+    n = g.producer.get(x)
+    if x in g.constants:
+        c = g.constants[x]
+        return g.const(np.swapaxes(c, -1, -2).copy(), c.dtype) if c.ndim > 1 else x if c.size == 1 else None
+    if n is not None and n.op_type in ("Add", "Mul", "Div") and g.uses.get(x) == 1:
+        a, b = (turn_scores(g, y) for y in n.input)
+        return a and b and g.op(n.op_type, a, b)
+    if n is not None and n.op_type == "MatMul" and g.uses.get(x) == 1 and is_score(g, n):
+        return g.op("MatMul", g.transpose_last(n.input[1], 4), g.transpose_last(n.input[0], 4))
+    return g.transpose_last(x, 4) if g.rank(x) == 4 else None
+
+
+@rule("MatMul")
+def attention_by_columns(g, n):
+    """(v^T softmax(s^T))^T, the softmax over the rows of s^T."""
+    softmax = g.made_by(n.input[0], "Softmax")
+    x = over_last(g, softmax) if softmax is not None and is_score(g, n) else None
+    turned_x = turn_scores(g, x) if x else None
+    if not turned_x:
+        return None
+    p = g.op("Softmax", turned_x, axis=2)
+    return g.transpose_last(g.op("MatMul", g.transpose_last(n.input[1], 4), p), 4)
+
+
 def scaled_scores(g, n):
     """(q, k, factor) of a product of query and key times a number."""
     for i in (0, 1):
