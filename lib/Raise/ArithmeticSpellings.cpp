@@ -232,6 +232,24 @@ struct FactorOfOnes final : OpRewritePattern<OpTy> {
   }
 };
 
+/// reciprocal(expand(x)) -> expand(reciprocal(x)), and so for roots
+template <typename OpTy>
+struct UnaryOfExpand final : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    ExpandOp expand = getExpand(op.getInput());
+    if (!expand)
+      return rewriter.notifyMatchFailure(op, "input is no expand");
+    Value inner = OpTy::create(rewriter, op.getLoc(), expand.getInput());
+    rewriter.replaceOpWithNewOp<ExpandOp>(op, op.getType(), inner);
+    return success();
+  }
+  static ExpandOp getExpand(Value value) {
+    return value.getDefiningOp<ExpandOp>();
+  }
+};
+
 /// and(x, true) -> x
 struct AndTrue final : OpRewritePattern<AndOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -282,6 +300,8 @@ struct MergeCasts final : OpRewritePattern<CastOp> {
 void raise::populateArithmeticSpellings(RewritePatternSet &patterns) {
   patterns.add<PowOfConstant, MulSpelling, DivToReciprocal, ReciprocalSpelling,
                TanhOfExponentials, DivByLogistic, AddOfNegation, SubOfNegation,
-               FactorOfOnes<MulOp>, FactorOfOnes<DivOp>, AndTrue, WhereOfNot,
-               MergeCasts>(patterns.getContext());
+               FactorOfOnes<MulOp>, FactorOfOnes<DivOp>,
+               UnaryOfExpand<ReciprocalOp>, UnaryOfExpand<SqrtOp>,
+               UnaryOfExpand<RsqrtOp>, AndTrue, WhereOfNot, MergeCasts>(
+      patterns.getContext());
 }

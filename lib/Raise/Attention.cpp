@@ -50,33 +50,16 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
                              getTensorType(shape, elementType(mask)), mask);
   }
 
-  /// Batch and heads of query, key and value as attention wants them.
-  static LogicalResult checkShapes(MatmulOp root, MatmulOp scores,
-                                   Trace &trace) {
-    SymShape q = getSymShape(scores.getLhs()), k = getSymShape(scores.getRhs()),
-             v = getSymShape(root.getRhs());
-    size_t rank = q.size();
-    if (Type element = elementType(root.getResult()); element.isF64())
-      return trace.fail("PATTERN", root, "elements of at most 32 bits", "f64");
-    if ((rank != 3 && rank != 4) || k.size() != rank || v.size() != rank)
-      return trace.fail("LAYOUT", scores, "query, key and value of four axes",
-                        "ranks " + Twine(rank) + ", " + Twine(k.size()) + ", " +
-                            Twine(v.size()));
-    if (k[0] != q[0] || v[0] != q[0])
-      return trace.fail("LAYOUT", scores, "one batch size",
-                        q[0].str() + ", " + k[0].str() + ", " + v[0].str());
-    SymExpr head = q[scores.getTransposeLhs() ? rank - 2 : rank - 1];
-    if (!head.isConstant())
-      return trace.fail("HEAD_DIM", scores, "a constant head size", head.str());
-    if (rank == 3)
-      return success();
-    auto heads = q[1].asConstant(), kvHeads = k[1].asConstant();
-    if (!heads || !kvHeads || v[1] != k[1] || *kvHeads == 0 ||
-        *heads % *kvHeads)
-      return trace.fail("HEAD_DIM", scores,
-                        "constant head counts, those of key and value equal",
-                        q[1].str() + ", " + k[1].str() + ", " + v[1].str());
-    return success();
+  /// `value` with as many heads as `like` has, where it has one for all.
+  static Value spreadHead(OpBuilder &builder, Location loc, Value value,
+                          Value like) {
+    SymShape shape = getSymShape(value);
+    SymExpr heads = getSymShape(like)[1];
+    if (shape[1] == heads || shape[1] != SymExpr(1))
+      return value;
+    shape[1] = heads;
+    return ExpandOp::create(builder, loc,
+                            getTensorType(shape, elementType(value)), value);
   }
 
   /// A number of the element type of `like`.
@@ -134,7 +117,7 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
                                 PatternRewriter &rewriter) const override {
     Trace trace;
     auto match = matchAttention(op, trace);
-    if (failed(match) || failed(checkShapes(op, match->scores, trace)))
+    if (failed(match))
       return rewriter.notifyMatchFailure(op, trace.reason());
     reportMatch("attention", op.getLoc());
     Location loc = op.getLoc();
@@ -148,6 +131,8 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
       k = swapLast(rewriter, loc, k);
     if (op.getTransposeRhs())
       v = swapLast(rewriter, loc, v);
+    k = spreadHead(rewriter, loc, k, v);
+    v = spreadHead(rewriter, loc, v, k);
     Value bias = createBias(rewriter, loc, rank, *match);
     SymShape shape = getSymShape(q);
     shape.back() = getSymShape(v).back();

@@ -170,6 +170,37 @@ static SoftmaxOp matchProbabilities(Value value, unsigned bits, bool &guarded) {
   return value.getDefiningOp<SoftmaxOp>();
 }
 
+/// Batch and heads of query, key and value as attention wants them.
+static LogicalResult checkShapes(MatmulOp root, MatmulOp scores, Trace &trace) {
+  SymShape q = getSymShape(scores.getLhs()), k = getSymShape(scores.getRhs()),
+           v = getSymShape(root.getRhs());
+  size_t rank = q.size();
+  if (Type element = elementType(root.getResult()); element.isF64())
+    return trace.fail("PATTERN", root, "elements of at most 32 bits", "f64");
+  if ((rank != 3 && rank != 4) || k.size() != rank || v.size() != rank)
+    return trace.fail("LAYOUT", scores, "query, key and value of four axes",
+                      "ranks " + Twine(rank) + ", " + Twine(k.size()) + ", " +
+                          Twine(v.size()));
+  if (k[0] != q[0] || v[0] != q[0])
+    return trace.fail("LAYOUT", scores, "one batch size",
+                      q[0].str() + ", " + k[0].str() + ", " + v[0].str());
+  SymExpr head = q[scores.getTransposeLhs() ? rank - 2 : rank - 1];
+  if (!head.isConstant())
+    return trace.fail("HEAD_DIM", scores, "a constant head size", head.str());
+  if (rank == 3)
+    return success();
+  auto heads = q[1].asConstant(), kvHeads = k[1].asConstant();
+  // One head of key or value is that of all heads of the other.
+  if (kvHeads == 1)
+    kvHeads = v[1].asConstant();
+  bool areAlike = v[1] == k[1] || v[1] == SymExpr(1) || k[1] == SymExpr(1);
+  if (!heads || !kvHeads || !areAlike || *kvHeads == 0 || *heads % *kvHeads)
+    return trace.fail("HEAD_DIM", scores,
+                      "constant head counts, those of key and value equal",
+                      q[1].str() + ", " + k[1].str() + ", " + v[1].str());
+  return success();
+}
+
 FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
   AttentionMatch match;
   unsigned bits = floatBits(root);
@@ -194,6 +225,8 @@ FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
                           "a mask value that hides any score and its bias",
                           std::to_string(match.hidden));
       match.scores = scores;
+      if (failed(checkShapes(root, scores, trace)))
+        return failure();
       return match;
     }
     trace.step();

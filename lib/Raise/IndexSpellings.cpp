@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Parts.h"
 #include "Patterns.h"
 
 using namespace mlir;
@@ -364,8 +365,47 @@ struct SignsOfConcat final : OpRewritePattern<MulOp> {
 };
 } // namespace
 
+namespace {
+/// Alternating elements times alternating signs: the signs go to the pieces.
+struct SignsOfPairs final : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    for (unsigned i : {0u, 1u}) {
+      Value x = op->getOperand(i);
+      int64_t rank = getSymShape(op.getResult()).size();
+      auto pieces = getInterleaved(x);
+      auto signs = pieces && x.getType() == op.getType()
+                       ? SignsOfConcat::getSigns(other(op, i), rank - 1, rank)
+                       : std::nullopt;
+      if (!signs || signs->size() < 2 || signs->size() % 2)
+        continue;
+      for (auto [at, sign] : llvm::enumerate(*signs))
+        if (sign != (*signs)[at % 2])
+          return rewriter.notifyMatchFailure(op, "signs do not alternate");
+      Location loc = op.getLoc();
+      SymShape column = getSymShape(x.getDefiningOp()->getOperand(0));
+      column.back() = 1;
+      SmallVector<Value> columns, halves = {pieces->first, pieces->second};
+      for (auto [at, piece] : llvm::enumerate(halves)) {
+        Value value = piece;
+        if ((*signs)[at] < 0)
+          value = NegOp::create(rewriter, loc, value);
+        columns.push_back(ReshapeOp::create(
+            rewriter, loc, getTensorType(column, elementType(value)), value));
+      }
+      Value pairs = ConcatOp::create(rewriter, loc, columns, rank);
+      rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), pairs);
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "no pairs times their signs");
+  }
+};
+} // namespace
+
 void raise::populateIndexSpellings(RewritePatternSet &patterns) {
   patterns.add<GatherOfSteps, GatherOfTwoRuns, GatherOfSwappedPairs,
                GatherOfRepeats, ProductWithPermutation, ConcatOfRepeats,
-               ConcatOfNeighbours, SignsOfConcat>(patterns.getContext());
+               ConcatOfNeighbours, SignsOfConcat, SignsOfPairs>(
+      patterns.getContext());
 }

@@ -171,21 +171,27 @@ struct GatherNorm final : OpRewritePattern<OpTy> {
 
   static void gather(OpTy op, const Factor &x, const Factor &root,
                      PatternRewriter &rewriter) {
-    SmallVector<Factor> vectors, others;
+    SmallVector<Factor> numbers, vectors, others;
     bool hasX = false, hasRoot = false;
     for (const Factor &factor :
          getFactors(op.getResult(), [&](Value v) { return v == x.value; })) {
       // Each once: further ones are factors of the norm.
       bool &taken = factor.value == x.value ? hasX : hasRoot;
-      if (!taken && (factor.value == x.value || factor.value == root.value)) {
+      if (!taken && (factor.value == x.value || factor.value == root.value))
         taken = true;
-        continue;
-      }
-      bool isVector = isVectorAlongLast(factor.value, x.value);
-      (isVector ? vectors : others).push_back(factor);
+      else if (getScalar(factor.value))
+        numbers.push_back({factor.value, factor.inverse != root.inverse});
+      else if (isVectorAlongLast(factor.value, x.value))
+        vectors.push_back(factor);
+      else
+        others.push_back(factor);
     }
     Location loc = op.getLoc();
-    Value result = createProduct(rewriter, loc, x.value, root);
+    // The numbers are the root's: where they are one over its size, the core
+    // is a norm without a factor.
+    Factor scaled = {createProduct(rewriter, loc, root.value, numbers),
+                     root.inverse};
+    Value result = createProduct(rewriter, loc, x.value, scaled);
     result = createProduct(rewriter, loc, result, vectors);
     result = createProduct(rewriter, loc, result, others);
     if (result.getType() != op.getType())
@@ -194,12 +200,23 @@ struct GatherNorm final : OpRewritePattern<OpTy> {
   }
 };
 
-/// rms_norm(x) * w -> rms_norm(x, w). A normalised value that was rounded to
+/// rms_norm(x) * w -> rms_norm(x, w); rms_norm(x, c) * w -> rms_norm(x, c * w)
+/// of a number c. A normalised value that was rounded to
 /// 16 bits before the product stays so in strict numerics. One normalised
 /// value with several weights is as many norms; one with another use as well
 /// is computed once and stays without weight.
 struct AbsorbWeight final : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
+
+  static Value scale(OpBuilder &builder, Location loc, Value weight,
+                     double factor) {
+    Type element = elementType(weight);
+    Attribute attr = FloatAttr::get(element, factor);
+    Value number = ConstantOp::create(
+        builder, loc,
+        DenseElementsAttr::get(RankedTensorType::get({}, element), attr));
+    return MulOp::create(builder, loc, weight.getType(), weight, number);
+  }
 
   static bool isWeighting(Operation *user, RmsNormOp norm) {
     auto mul = dyn_cast<MulOp>(user);
@@ -213,7 +230,9 @@ struct AbsorbWeight final : OpRewritePattern<MulOp> {
                                 PatternRewriter &rewriter) const override {
     for (unsigned i : {0u, 1u}) {
       auto norm = op->getOperand(i).getDefiningOp<RmsNormOp>();
-      if (!norm || norm.getWeight())
+      auto number =
+          norm && norm.getWeight() ? getScalar(norm.getWeight()) : std::nullopt;
+      if (!norm || (norm.getWeight() && !number))
         continue;
       if (!llvm::all_of(norm->getUsers(), [&](Operation *user) {
             return isWeighting(user, norm);
@@ -221,9 +240,11 @@ struct AbsorbWeight final : OpRewritePattern<MulOp> {
         return rewriter.notifyMatchFailure(
             op, "a user of the norm is no product with a vector along the "
                 "last axis, of the norm's type");
+      Value weight = other(op, i);
+      if (number)
+        weight = scale(rewriter, op.getLoc(), weight, *number);
       rewriter.replaceOpWithNewOp<RmsNormOp>(
-          op, op.getType(), norm.getInput(), other(op, i),
-          norm.getEpsilonAttr(),
+          op, op.getType(), norm.getInput(), weight, norm.getEpsilonAttr(),
           floatBits(norm) < 32 ? rewriter.getUnitAttr() : UnitAttr());
       return success();
     }

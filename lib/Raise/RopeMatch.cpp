@@ -86,7 +86,8 @@ static FailureOr<Rotation> matchRotation(Value value, Value x, Trace &trace) {
   if (!halves)
     return trace.fail("PATTERN", op,
                       "two halves (or alternating elements) concatenated",
-                      describe(value));
+                      isa_and_nonnull<ConcatOp>(op) ? "pieces of other sizes"
+                                                    : describe(value));
   trace.step();
   Rotation rotation{interleaved, 1, 1};
   Value first = takeSign(halves->first, rotation.firstSign);

@@ -18,6 +18,8 @@
 
 #include "mlir/IR/Remarks.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
+
 #include <cmath>
 
 namespace fusion {
@@ -185,7 +187,7 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
   }
 
   /// Only what looks like a rotation: two parts of one value change places.
-  static void visitConcat(ConcatOp concat) {
+  void visitConcat(ConcatOp concat) {
     if (concat.getInputs().size() != 2 || !isOfOneValue(concat))
       return;
     Attempts attempts;
@@ -199,12 +201,14 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
         attempts.take(trace);
       }
     }
+    if (attempts.best.mismatch())
+      rotations.insert(attempts.best.mismatch()->at);
     attempts.report("rope", concat);
   }
 
   /// A query or key that is a sum of two products, or pairs of such, is nearly
   /// a rotation.
-  static void visitOperand(Value value) {
+  void visitOperand(Value value) {
     while (isa_and_nonnull<ReshapeOp, TransposeOp, CastOp, ExpandOp, KvAppendOp,
                            SliceOp>(value.getDefiningOp())) {
       Operation *op = value.getDefiningOp();
@@ -233,12 +237,18 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     } else if (isSumOfProducts(op) && failed(matchRopeSum(op, trace))) {
       attempts.take(trace);
     }
-    if (op)
+    // What its concatenation was told for is told.
+    const auto &mismatch = attempts.best.mismatch();
+    if (mismatch && rotations.insert(mismatch->at).second)
       attempts.report("rope", op);
   }
 
+  /// Where rotations were said to stop.
+  llvm::SmallPtrSet<Operation *, 8> rotations;
+
   void runOnOperation() override {
-    getOperation().walk([](Operation *op) {
+    rotations.clear();
+    getOperation().walk([&](Operation *op) {
       if (isOnlyReturned(op))
         return;
       if (isRootOfRows(op))

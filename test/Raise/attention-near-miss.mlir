@@ -51,3 +51,14 @@ func.func @leaking(%q: tensor<1x4x4xf32>, %k: tensor<1x4x4xf32>, %v: tensor<1x4x
   %2 = fusion.matmul %1, %v : (tensor<1x4x4xf32>, tensor<1x4x4xf32>) -> tensor<1x4x4xf32>
   return %2 : tensor<1x4x4xf32>
 }
+
+// -----
+
+// Head counts that do not fit are said.
+// CHECK: [Missed] attention {{.*}} expected="constant head counts, those of key and value equal"{{.*}} reason=HEAD_DIM
+func.func @heads(%q: tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>>, %k: tensor<1x?x6x8xf32, #fusion.shape<[1, "h", 6, 8]>>, %v: tensor<1x?x6x8xf32, #fusion.shape<[1, "h", 6, 8]>>) -> tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>> {
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>>, tensor<1x?x6x8xf32, #fusion.shape<[1, "h", 6, 8]>>) -> tensor<1x?x4x6xf32, #fusion.shape<[1, "h", 4, 6]>>
+  %1 = fusion.softmax %0 axis = 3 : (tensor<1x?x4x6xf32, #fusion.shape<[1, "h", 4, 6]>>) -> tensor<1x?x4x6xf32, #fusion.shape<[1, "h", 4, 6]>>
+  %2 = fusion.matmul %1, %v : (tensor<1x?x4x6xf32, #fusion.shape<[1, "h", 4, 6]>>, tensor<1x?x6x8xf32, #fusion.shape<[1, "h", 6, 8]>>) -> tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>>
+  return %2 : tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>>
+}

@@ -307,7 +307,7 @@ def rope_sign_on_the_other_half(m):
     m.node("q.rope").op_type = "Sub"
 
 
-@mutation(rope, ("PATTERN", "q.rope"))
+@mutation(rope, ("PATTERN", "q.turned"))
 def rope_of_unequal_parts(m):
     m.const("q.left.e", np.array([3]))
     m.const("q.right.b", np.array([3]))

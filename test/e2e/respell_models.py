@@ -170,5 +170,23 @@ def block_of_pairs():
     return block(rotate_pairs, False)
 
 
+def of_operators():
+    """LayerNormalization and Gelu as operators."""
+    m = near.Model()
+    m.op("x", "Add", m.input("a", 2, 5, WIDTH), m.input("b", 2, 5, WIDTH))
+    m.op("normal", "LayerNormalization", "x", vector(m, "w", 0.5, 1.5), vector(m, "bias", -1, 1), axis=-1, epsilon=1e-5)
+    m.op("up", "MatMul", "normal", m.const("w.up", random(1, WIDTH, 32) / 4))
+    m.op("gelu", "Gelu", "up")
+    m.op("y", "MatMul", "gelu", m.const("w.down", random(2, 32, WIDTH) / 4))
+    m.outputs = ["y", "x"]
+    return m
+
+
+def selected_attention():
+    m = near.plain_attention()
+    near.select(m, np.tril(np.ones((ROWS, ROWS), bool)), -1e30)
+    return m
+
+
 BASES = {f.__name__: f for f in (near.rms_norm, norm_of_halves, layer_norm, near.swiglu, swiglu_packed, quick_geglu, geglu_erf, geglu_tanh,
-                                 near.rope, near.plain_attention, block_of_halves, block_of_pairs)}
+                                 near.rope, near.plain_attention, block_of_halves, block_of_pairs, of_operators, selected_attention)}
