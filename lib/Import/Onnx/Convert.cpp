@@ -92,8 +92,10 @@ void GraphConverter::convertInitializer(const onnx::TensorProto &proto,
   try {
     if (!graph.initializers
              .emplace(proto.name(), convertTensor(proto, model.path, externals))
-             .second)
+             .second) {
       fault("initializer '" + proto.name() + "' is defined twice");
+      graph.broken.insert(proto.name());
+    }
   } catch (const FileError &error) {
     std::string what = error.what();
     std::string reason = what.substr(
@@ -157,10 +159,12 @@ Graph GraphConverter::convert(const onnx::GraphProto &proto,
   graph.name = proto.name();
   std::map<std::string, bool> visible = outer;
   auto define = [&](const std::string &name, const std::string &what) {
-    if (name.empty())
-      fault(what + " has no name");
-    else if (!visible.emplace(name, true).second)
-      fault(what + " '" + name + "' is defined twice");
+    bool isNew = visible.emplace(name, true).second;
+    if (isNew && !name.empty())
+      return;
+    fault(name.empty() ? what + " has no name"
+                       : what + " '" + name + "' is defined twice");
+    graph.broken.insert(name); // it has no one meaning
   };
   for (const auto &input : proto.input()) {
     graph.inputs.push_back(convertValueInfo(input));
