@@ -1,6 +1,6 @@
 //===- Elementwise.cpp - Evaluation of elementwise ops --------------------===//
 
-#include "Detail.h"
+#include "Loops.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -82,80 +82,110 @@ static int64_t floorMod(int64_t a, int64_t b) {
   return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
 }
 
-/// Integer arithmetic that doubles would not carry exactly.
-static std::optional<int64_t> integerOp(StringRef name, int64_t a, int64_t b,
-                                        bool isUnsigned) {
-  uint64_t ua = a, ub = b;
-  if (name == "add")
-    return int64_t(ua + ub);
-  if (name == "sub")
-    return int64_t(ua - ub);
-  if (name == "mul")
-    return int64_t(ua * ub);
-  if (name == "div") {
-    if (b == 0)
-      return std::nullopt;
-    if (isUnsigned)
-      return int64_t(ua / ub);
-    return b == -1 ? int64_t(0 - ua) : a / b;
-  }
-  if (name == "max")
-    return isUnsigned ? int64_t(std::max(ua, ub)) : std::max(a, b);
-  if (name == "min")
-    return isUnsigned ? int64_t(std::min(ua, ub)) : std::min(a, b);
-  if (name == "and")
-    return a & b;
-  if (name == "or")
-    return a | b;
-  if (name == "xor")
-    return a ^ b;
-  if (name == "shift_left")
-    return ub < 64 ? int64_t(ua << ub) : 0;
-  if (name == "shift_right")
-    return isUnsigned ? (ub < 64 ? int64_t(ua >> ub) : 0)
-                      : a >> std::min<uint64_t>(ub, 63);
-  if (name == "equal")
-    return a == b;
-  if (name == "less")
-    return isUnsigned ? ua < ub : a < b;
-  if (name == "less_equal")
-    return isUnsigned ? ua <= ub : a <= b;
-  if (name == "greater")
-    return isUnsigned ? ua > ub : a > b;
-  if (name == "greater_equal")
-    return isUnsigned ? ua >= ub : a >= b;
-  return std::nullopt;
+/// Integer arithmetic that doubles would not carry exactly. Division is apart:
+/// it may have no result.
+using Integer = int64_t (*)(int64_t, int64_t);
+static Integer getInteger(StringRef name, bool isUnsigned) {
+  using U = uint64_t;
+  Integer result =
+      llvm::StringSwitch<Integer>(name)
+          .Case("add",
+                [](int64_t a, int64_t b) { return int64_t(U(a) + U(b)); })
+          .Case("sub",
+                [](int64_t a, int64_t b) { return int64_t(U(a) - U(b)); })
+          .Case("mul",
+                [](int64_t a, int64_t b) { return int64_t(U(a) * U(b)); })
+          .Case("and", [](int64_t a, int64_t b) { return a & b; })
+          .Case("or", [](int64_t a, int64_t b) { return a | b; })
+          .Case("xor", [](int64_t a, int64_t b) { return a ^ b; })
+          .Case("shift_left",
+                [](int64_t a, int64_t b) {
+                  return U(b) < 64 ? int64_t(U(a) << U(b)) : 0;
+                })
+          .Case("equal", [](int64_t a, int64_t b) { return int64_t(a == b); })
+          .Default(nullptr);
+  if (result)
+    return result;
+  if (isUnsigned)
+    return llvm::StringSwitch<Integer>(name)
+        .Case("max",
+              [](int64_t a, int64_t b) { return int64_t(std::max<U>(a, b)); })
+        .Case("min",
+              [](int64_t a, int64_t b) { return int64_t(std::min<U>(a, b)); })
+        .Case("shift_right",
+              [](int64_t a, int64_t b) {
+                return U(b) < 64 ? int64_t(U(a) >> U(b)) : 0;
+              })
+        .Case("less", [](int64_t a, int64_t b) { return int64_t(U(a) < U(b)); })
+        .Case("less_equal",
+              [](int64_t a, int64_t b) { return int64_t(U(a) <= U(b)); })
+        .Case("greater",
+              [](int64_t a, int64_t b) { return int64_t(U(a) > U(b)); })
+        .Case("greater_equal",
+              [](int64_t a, int64_t b) { return int64_t(U(a) >= U(b)); })
+        .Default(nullptr);
+  return llvm::StringSwitch<Integer>(name)
+      .Case("max", [](int64_t a, int64_t b) { return std::max(a, b); })
+      .Case("min", [](int64_t a, int64_t b) { return std::min(a, b); })
+      .Case("shift_right",
+            [](int64_t a, int64_t b) { return a >> std::min<U>(b, 63); })
+      .Case("less", [](int64_t a, int64_t b) { return int64_t(a < b); })
+      .Case("less_equal", [](int64_t a, int64_t b) { return int64_t(a <= b); })
+      .Case("greater", [](int64_t a, int64_t b) { return int64_t(a > b); })
+      .Case("greater_equal",
+            [](int64_t a, int64_t b) { return int64_t(a >= b); })
+      .Default(nullptr);
+}
+
+static int64_t divide(int64_t a, int64_t b, bool isUnsigned) {
+  if (isUnsigned)
+    return int64_t(uint64_t(a) / uint64_t(b));
+  return b == -1 ? int64_t(0 - uint64_t(a)) : a / b;
+}
+
+static int64_t remainder(int64_t a, int64_t b, bool fmod) {
+  if (b == -1)
+    return 0;
+  return fmod ? a % b : floorMod(a, b);
 }
 
 static Result binary(const Frame &f, StringRef name, std::string &why) {
   const Tensor &a = f.operand(0), &b = f.operand(1);
   Tensor out = f.makeResult();
+  Writer writer(out);
+  auto loop = [&](auto fn) {
+    forEachPlace<2>(
+        f.shape,
+        {broadcastSteps(a.shape, f.shape), broadcastSteps(b.shape, f.shape)},
+        {0, 0}, [&](int64_t i, const auto &at) { fn(i, at[0], at[1]); });
+  };
   bool integers = !a.isFloat() && !b.isFloat();
-  Binary fn = getBinary(name);
-  forEach(f.shape, [&](int64_t i, ArrayRef<int64_t> index) {
-    int64_t ia = broadcastIndex(index, a.shape),
-            ib = broadcastIndex(index, b.shape);
-    if (name == "mod" && integers) {
-      int64_t x = a.ints[ia], y = b.ints[ib];
-      if (y == 0 || y == -1) {
-        if (y == 0)
-          why = "remainder of a division by zero";
-        out.setInt(i, 0);
-      } else {
-        out.setInt(i, cast<ModOp>(f.op).getFmod() ? x % y : floorMod(x, y));
-      }
-    } else if (name == "mod") {
-      out.set(i, std::fmod(a.get(ia), b.get(ib)));
-    } else if (integers && name != "pow") {
-      auto value = integerOp(name, a.ints[ia], b.ints[ib],
-                             a.element.isUnsignedInteger());
-      if (!value)
-        why = "division by zero";
-      out.setInt(i, value.value_or(0));
-    } else if (fn) {
-      out.set(i, fn(a.get(ia), b.get(ib)));
-    }
-  });
+  bool isUnsigned = integers && a.element.isUnsignedInteger();
+  auto mod = dyn_cast<ModOp>(f.op);
+  if (integers && (mod || name == "div")) {
+    bool fmod = mod && mod.getFmod();
+    loop([&](int64_t i, int64_t x, int64_t y) {
+      if (b.ints[y] == 0)
+        why = mod ? "remainder of a division by zero" : "division by zero";
+      else
+        writer.setInt(i, mod ? remainder(a.ints[x], b.ints[y], fmod)
+                             : divide(a.ints[x], b.ints[y], isUnsigned));
+    });
+  } else if (mod) {
+    loop([&](int64_t i, int64_t x, int64_t y) {
+      writer.set(i, std::fmod(a.get(x), b.get(y)));
+    });
+  } else if (Integer fn = integers ? getInteger(name, isUnsigned) : nullptr) {
+    loop([&](int64_t i, int64_t x, int64_t y) {
+      writer.setInt(i, fn(a.ints[x], b.ints[y]));
+    });
+  } else if (Binary fn = getBinary(name)) {
+    bool toFloat = out.isFloat();
+    loop([&](int64_t i, int64_t x, int64_t y) {
+      double value = fn(a.get(x), b.get(y));
+      toFloat ? writer.set(i, value) : out.set(i, value);
+    });
+  }
   if (!why.empty())
     return std::nullopt;
   return out;
@@ -176,29 +206,40 @@ static double castLimit(CastOp op, Type element) {
 static Tensor castTensor(const Frame &f) {
   const Tensor &in = f.operand(0);
   Tensor out = f.makeResult();
+  Writer writer(out);
   double limit = castLimit(cast<CastOp>(f.op), out.element);
-  bool toBool = out.element.isInteger(1);
+  bool toBool = out.element.isInteger(1), isFloat = in.isFloat(),
+       toFloat = out.isFloat();
   for (int64_t i = 0, n = out.size(); i < n; ++i) {
     if (toBool)
-      out.setInt(i, in.get(i) != 0);
-    else if (in.isFloat())
-      out.set(i, out.isFloat() && !std::isnan(in.floats[i])
-                     ? std::clamp(in.floats[i], -limit, limit)
-                     : std::trunc(in.floats[i]));
+      out.ints[i] = in.get(i) != 0;
+    else if (!isFloat)
+      writer.setInt(i, in.ints[i]);
+    else if (toFloat && !std::isnan(in.floats[i]))
+      writer.set(i, std::clamp(in.floats[i], -limit, limit));
     else
-      out.setInt(i, in.ints[i]);
+      out.set(i, std::trunc(in.floats[i]));
   }
   return out;
 }
 
 static Tensor where(const Frame &f) {
   Tensor out = f.makeResult();
-  forEach(f.shape, [&](int64_t i, ArrayRef<int64_t> index) {
-    bool c = f.operand(0).getInt(broadcastIndex(index, f.operand(0).shape));
-    const Tensor &from = f.operand(c ? 1 : 2);
-    int64_t j = broadcastIndex(index, from.shape);
-    from.isFloat() ? out.set(i, from.floats[j]) : out.setInt(i, from.ints[j]);
-  });
+  const Tensor &condition = f.operand(0), &yes = f.operand(1),
+               &no = f.operand(2);
+  auto choose = [&](auto &to, const auto &ifTrue, const auto &ifFalse) {
+    forEachPlace<3>(
+        f.shape,
+        {broadcastSteps(condition.shape, f.shape),
+         broadcastSteps(yes.shape, f.shape), broadcastSteps(no.shape, f.shape)},
+        {0, 0, 0}, [&](int64_t i, const auto &at) {
+          to[i] = condition.ints[at[0]] ? ifTrue[at[1]] : ifFalse[at[2]];
+        });
+  };
+  if (out.isFloat())
+    choose(out.floats, yes.floats, no.floats);
+  else
+    choose(out.ints, yes.ints, no.ints);
   return out;
 }
 
@@ -212,8 +253,12 @@ static double gelu(double x, bool tanhForm) {
 template <typename Fn>
 static Tensor mapElements(const Frame &f, Fn fn) {
   Tensor out = f.makeResult();
-  for (int64_t i = 0, n = out.size(); i < n; ++i)
-    out.set(i, fn(f.operand(0).get(i)));
+  Writer writer(out);
+  bool toFloat = out.isFloat();
+  for (int64_t i = 0, n = out.size(); i < n; ++i) {
+    double value = fn(f.operand(0).get(i));
+    toFloat ? writer.set(i, value) : out.set(i, value);
+  }
   return out;
 }
 
@@ -236,8 +281,9 @@ static Tensor integerUnary(const Frame &f, StringRef name) {
 static Tensor logicalNot(const Frame &f) {
   const Tensor &in = f.operand(0);
   Tensor out = f.makeResult();
+  Writer writer(out);
   for (int64_t i = 0, n = out.size(); i < n; ++i)
-    out.setInt(i, ~in.getInt(i));
+    writer.setInt(i, ~in.ints[i]);
   return out;
 }
 

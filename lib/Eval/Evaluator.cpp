@@ -10,6 +10,14 @@ using namespace fusion::eval;
 using namespace fusion::eval::detail;
 
 void Evaluator::bind(Value value, Tensor tensor) {
+  SmallVector<Value> stale;
+  if (values.contains(value))
+    stale.push_back(value);
+  while (!stale.empty())
+    for (Operation *user : stale.pop_back_val().getUsers())
+      for (Value result : user->getResults())
+        if (values.erase(result))
+          stale.push_back(result);
   values[value] = std::move(tensor);
 }
 

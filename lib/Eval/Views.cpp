@@ -1,6 +1,6 @@
 //===- Views.cpp - Evaluation of constants, views, gathers ----------------===//
 
-#include "Detail.h"
+#include "Loops.h"
 
 using namespace mlir;
 using namespace fusion;
@@ -39,39 +39,50 @@ static Result gatherFrom(const Frame &f, const Tensor &in, std::string &why,
   return out;
 }
 
-static Result transpose(const Frame &f, TransposeOp op, std::string &why) {
-  const Tensor &in = f.operand(0);
-  auto step = strides(in.shape);
-  return gatherFrom(f, in, why, [&](ArrayRef<int64_t> index) {
-    int64_t flat = 0;
-    for (auto [i, axis] : llvm::enumerate(op.getPerm()))
-      flat += index[i] * step[axis];
-    return flat;
-  });
+/// The elements of `in` from place `start`, `steps` apart along each axis.
+static Tensor copySteps(const Frame &f, const Tensor &in, int64_t start,
+                        const std::vector<int64_t> &steps) {
+  Tensor out = f.makeResult();
+  auto copy = [&](auto &to, const auto &from) {
+    forEachPlace<1>(f.shape, {steps}, {start},
+                    [&](int64_t i, const auto &at) { to[i] = from[at[0]]; });
+  };
+  if (out.isFloat())
+    copy(out.floats, in.floats);
+  else
+    copy(out.ints, in.ints);
+  return out;
+}
+
+static Tensor transpose(const Frame &f, TransposeOp op) {
+  auto own = strides(f.operand(0).shape);
+  std::vector<int64_t> steps;
+  for (int64_t axis : op.getPerm())
+    steps.push_back(own[axis]);
+  return copySteps(f, f.operand(0), 0, steps);
 }
 
 static Result slice(const Frame &f, SliceOp op, std::string &why) {
   const Tensor &in = f.operand(0);
-  SmallVector<int64_t> starts;
-  for (const SymExpr &e : getExprs(op.getStarts())) {
+  std::vector<int64_t> steps = strides(in.shape);
+  int64_t place = 0;
+  for (auto [axis, e] : llvm::enumerate(getExprs(op.getStarts()))) {
     auto start = f.size(e);
     if (!start) {
       why = "no value for start " + e.str();
       return std::nullopt;
     }
-    starts.push_back(*start);
-  }
-  auto step = strides(in.shape);
-  return gatherFrom(f, in, why, [&](ArrayRef<int64_t> index) {
-    int64_t flat = 0;
-    for (size_t a = 0; a < index.size(); ++a) {
-      int64_t i = starts[a] + index[a] * op.getSteps()[a];
-      if (i < 0 || i >= in.shape[a])
-        return int64_t(-1);
-      flat += i * step[a];
+    int64_t step = op.getSteps()[axis], count = f.shape[axis],
+            last = *start + (count - 1) * step;
+    int64_t low = std::min(*start, last), high = std::max(*start, last);
+    if (count > 0 && (low < 0 || high >= in.shape[axis])) {
+      why = "an element outside of the tensor is read";
+      return std::nullopt;
     }
-    return flat;
-  });
+    place += *start * steps[axis];
+    steps[axis] *= step;
+  }
+  return copySteps(f, in, place, steps);
 }
 
 static Tensor concat(const Frame &f, ConcatOp op) {
@@ -309,11 +320,10 @@ eval::detail::Result eval::detail::evaluateView(const Frame &f,
     return out;
   }
   if (auto op = dyn_cast<TransposeOp>(f.op))
-    return transpose(f, op, why);
+    return transpose(f, op);
   if (isa<ExpandOp>(f.op))
-    return gatherFrom(f, f.operand(0), why, [&](ArrayRef<int64_t> index) {
-      return broadcastIndex(index, f.operand(0).shape);
-    });
+    return copySteps(f, f.operand(0), 0,
+                     broadcastSteps(f.operand(0).shape, f.shape));
   if (auto op = dyn_cast<SliceOp>(f.op))
     return slice(f, op, why);
   if (auto op = dyn_cast<ConcatOp>(f.op))

@@ -106,6 +106,9 @@ struct SizeChooser {
   const MaskSources &sources;
   const ScoreSizes &scores;
   std::set<std::string> symbols, past, rows;
+  /// Without sizes that only the scores have, such as a batch that the mask is
+  /// broadcast along.
+  std::set<std::string> relevant;
 
   SizeChooser(const MaskSources &sources, const ScoreSizes &scores)
       : sources(sources), scores(scores), symbols(sources.symbols) {
@@ -113,6 +116,10 @@ struct SizeChooser {
       for (const std::string &symbol : e.symbols())
         symbols.insert(symbol);
     rows = scores.rows.symbols();
+    relevant = sources.symbols;
+    for (const SymExpr &e : {scores.rows, scores.keys})
+      for (const std::string &symbol : e.symbols())
+        relevant.insert(symbol);
     // What the keys have beyond the rows may be nothing.
     for (const std::string &symbol : scores.keys.symbols())
       if (!rows.count(symbol) && !scores.batch.symbols().count(symbol))
@@ -144,6 +151,22 @@ struct SizeChooser {
   }
 };
 } // namespace
+
+/// Choices that differ in what matters, in their order.
+static std::vector<Sizes> distinct(ArrayRef<Sizes> all,
+                                   const std::set<std::string> &relevant) {
+  std::vector<Sizes> kept;
+  std::set<Sizes> seen;
+  for (const Sizes &sizes : all) {
+    Sizes part;
+    for (const std::string &symbol : relevant)
+      if (auto it = sizes.find(symbol); it != sizes.end())
+        part.insert(*it);
+    if (seen.insert(part).second)
+      kept.push_back(sizes);
+  }
+  return kept;
+}
 
 FailureOr<std::vector<Sizes>> raise::chooseSizes(const MaskSources &sources,
                                                  const ScoreSizes &scores,
@@ -182,10 +205,15 @@ FailureOr<std::vector<Sizes>> raise::chooseSizes(const MaskSources &sources,
   for (const Sizes &sizes : {largeDecode, chooser.base(0), chooser.base(2),
                              chooser.base(3), ones, fresh, decode})
     candidates.push_back(sizes);
-  for (const Sizes &sizes : candidates)
+  for (Sizes &sizes : candidates) {
+    // Where rows and keys are many in every choice, two sequences have to do.
+    if (!sources.areSmall(sizes))
+      for (const std::string &symbol : scores.batch.symbols())
+        sizes[symbol] = std::min<int64_t>(sizes[symbol], 2);
     if (sources.haveMeaning(sizes))
       chooser.add(all, sizes);
-  return all;
+  }
+  return distinct(all, chooser.relevant);
 }
 
 bool MaskSources::haveMeaning(const Sizes &sizes) const {
@@ -194,9 +222,6 @@ bool MaskSources::haveMeaning(const Sizes &sizes) const {
     return from && to && (*from == 1 || *from == *to);
   });
 }
-
-/// Elements of one value of a mask.
-static constexpr int64_t kLargestTensor = 1 << 22;
 
 bool MaskSources::areSmall(const Sizes &sizes) const {
   return llvm::all_of(values, [&](Value value) {

@@ -32,6 +32,8 @@ struct MaskSources {
 mlir::FailureOr<MaskSources> findSources(mlir::Value mask, std::string &reason);
 
 using Sizes = std::map<std::string, int64_t>;
+/// Elements of one value of a mask: two batches of 2048 rows and keys.
+constexpr int64_t kLargestTensor = 1 << 23;
 /// Several values for the symbols: more keys than any number in the graph
 /// (first), all different, all 1, without a past, one row.
 mlir::FailureOr<std::vector<Sizes>> chooseSizes(const MaskSources &sources,

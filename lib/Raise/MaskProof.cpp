@@ -73,14 +73,18 @@ public:
         facts.padding = argument;
     }
     bool first = true;
-    for (const Sizes &choice : *sizes)
+    for (const Sizes &choice : *sizes) {
+      // What no argument reaches is evaluated once.
+      eval::Evaluator evaluator(choice, kLargestTensor);
+      evaluator.setWeightReader(readWeight);
       for (unsigned kind = 0; kind < kContents; ++kind) {
         if (sources->arguments.empty() && kind > 0)
           break;
-        if (failed(check(*sources, choice, kind, first)))
+        if (failed(check(*sources, evaluator, choice, kind, first)))
           return failure();
         first = false;
       }
+    }
     if (first)
       return fail("no choice of sizes has a meaning");
     if (!facts.causal)
@@ -99,14 +103,13 @@ private:
   }
 
   FailureOr<Evaluated> evaluateMask(const MaskSources &sources,
+                                    eval::Evaluator &evaluator,
                                     const Sizes &sizes, unsigned kind) {
     auto batch = raise::evaluate(scores.batch, sizes);
     auto rows = raise::evaluate(scores.rows, sizes);
     auto keys = raise::evaluate(scores.keys, sizes);
     if (!batch || !rows || !keys)
       return fail("its sizes cannot be evaluated");
-    eval::Evaluator evaluator(sizes);
-    evaluator.setWeightReader(readWeight);
     Evaluated result{*batch, *rows, *keys, {}, {}};
     for (Value argument : sources.arguments) {
       eval::Tensor contents = makeContents(argument, sizes, kind, random);
@@ -213,9 +216,9 @@ private:
     return success();
   }
 
-  LogicalResult check(const MaskSources &sources, const Sizes &sizes,
-                      unsigned kind, bool first) {
-    auto e = evaluateMask(sources, sizes, kind);
+  LogicalResult check(const MaskSources &sources, eval::Evaluator &evaluator,
+                      const Sizes &sizes, unsigned kind, bool first) {
+    auto e = evaluateMask(sources, evaluator, sizes, kind);
     if (failed(e) || (first && failed(guess(*e, sizes))))
       return failure();
     auto offset = raise::evaluate(facts.offset, sizes);

@@ -71,6 +71,7 @@ public:
       : sizes(std::move(sizes)), maxElements(maxElements) {}
 
   /// Gives a value (a function argument, an op's result) without evaluating.
+  /// What was computed from an earlier one is forgotten.
   void bind(mlir::Value value, Tensor tensor);
   void setWeightReader(WeightReader reader) { readWeight = std::move(reader); }
 
