@@ -30,6 +30,10 @@ function(_fusion_compile_settings target)
     target_compile_options(${target} PRIVATE -fsanitize=${FUSION_SANITIZE}
       -fno-sanitize=vptr,function -fno-omit-frame-pointer)
     target_link_options(${target} PUBLIC -fsanitize=${FUSION_SANITIZE})
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "EXECUTABLE")
+      target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/cmake/SanitizerOptions.cpp)
+    endif()
   endif()
   # Coverage for the fuzzers; the sanitizer's runtime has the hooks.
   if(FUSION_FUZZERS AND FUSION_SANITIZE)

@@ -55,16 +55,22 @@ public:
     createProgram();
     bindArguments();
     chooseOutputs();
-    for (Operation &op : function.front().without_terminator())
-      if (failed(lowerOp(&op)))
-        return failure();
-    if (failed(copyOutputs()))
+    if (failed(lowerBody())) {
+      program.erase();
       return failure();
+    }
     annotateLaunches(program, shared.symbols);
     return program;
   }
 
 private:
+  LogicalResult lowerBody() {
+    for (Operation &op : function.front().without_terminator())
+      if (failed(lowerOp(&op)))
+        return failure();
+    return copyOutputs();
+  }
+
   void createProgram() {
     auto bucket =
         function->getAttrOfType<DictionaryAttr>(FusionDialect::kBucketAttr);
