@@ -170,8 +170,14 @@ Maybe Scalars::integerDiv(const SymExpr &a, const SymExpr &b) {
 Maybe Scalars::integerMod(const SymExpr &a, const SymExpr &b, bool fmod) {
   if (b == SymExpr(0))
     return fail("it divides by zero");
-  if (!fmod || (symbols.provesAtMost(0, a) && symbols.provesAtMost(0, b)))
-    return SymElement(SymExpr::mod(a, b).value_or(SymExpr(0)));
+  // Divisors of sizes are positive, whoever evaluates them.
+  bool isUp = symbols.provesAtMost(0, b);
+  if (!isUp && !symbols.provesAtMost(b, 0))
+    return fail("expected a divisor whose sign is known, found " + b.str());
+  if (!fmod || (symbols.provesAtMost(0, a) && isUp)) {
+    auto rest = isUp ? SymExpr::mod(a, b) : SymExpr::mod(-a, -b);
+    return SymElement(isUp ? *rest : -*rest);
+  }
   Maybe q = integerDiv(a, b);
   return q ? Maybe(SymElement(a - q->num * b)) : q;
 }

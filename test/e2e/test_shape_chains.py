@@ -46,6 +46,7 @@ CHAINS = {
     "mod": "m = Mod(s, i3)\n t = Add(m, i1)",
     "fmod_negative": "n = Neg(s)\n m = Mod<fmod = 1>(n, i3)\n p = Abs(m)\n t = Add(p, i1)",
     "mod_negative": "n = Neg(s)\n m = Mod(n, i3)\n t = Add(m, i1)",
+    "mod_negative_divisor": "m = Mod(s, m2)\n t = Abs(m)",
     "div_negative": "n = Neg(s)\n m = Div(n, i2)\n t = Neg(m)",
     "div_sign_unknown": "n = Sub(s, i3)\n m = Div(n, i2)\n t = Abs(m)",
     "div_by_size": "p = ReduceProd<keepdims = 1>(s)\n q = Mul(s, i2)\n t = Div(p, q)",
