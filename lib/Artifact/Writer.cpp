@@ -109,9 +109,9 @@ layOut(Model &model, const std::vector<std::string_view> &images) {
 }
 
 Status writeBody(ChunkedSink &out, const Model &model,
+                 const std::string &encoded,
                  const std::vector<std::string_view> &images,
                  const WeightSource &source, Header &header) {
-  std::string encoded = encodeModel(model);
   header.model = {out.offset(), encoded.size()};
   if (Status s = out.write(encoded.data(), encoded.size()); !s)
     return s;
@@ -171,14 +171,16 @@ fusion::artifact::writeArtifact(const std::string &path, Model model,
     return Status(StatusCode::Failed, "the artifact has another number of "
                                       "images than the model names");
   auto [codeBytes, weightBytes] = layOut(model, images);
-  if (Status s = validateModel(model, codeBytes, weightBytes); !s)
-    return s;
+  // No file is written that its reader refuses.
+  std::string encoded = encodeModel(model);
+  if (auto decoded = decodeModel(encoded, codeBytes, weightBytes); !decoded)
+    return decoded.status();
   TemporaryFile file(path);
   if (!file.isOpen())
     return file.error("create");
   auto header = std::make_unique<Header>(); // zero-filled
   ChunkedSink out(file);
-  if (Status s = writeBody(out, model, images, weights, *header); !s)
+  if (Status s = writeBody(out, model, encoded, images, weights, *header); !s)
     return s;
   if (Status s = writeTableAndHeader(file, out, *header); !s)
     return s;

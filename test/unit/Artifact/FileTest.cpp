@@ -171,6 +171,21 @@ TEST_F(File, NothingIsLeftOfAFailure) {
   EXPECT_FALSE(write(folder / "no" / "folder", sampleModel()));
 }
 
+TEST_F(File, WhatCouldNotBeReadIsNotWritten) {
+  Model m = sampleModel();
+  SymExpr size = SymExpr::parse(m.symbols[0].name).value_or(SymExpr(1));
+  SymExpr nested = size;
+  for (int i = 2; i < 400; ++i)
+    nested = *SymExpr::mod(nested + size, SymExpr(i * 1000003));
+  m.inputs[0].shape[0] = nested;
+  Status status = write(path, m);
+  EXPECT_FALSE(status);
+  EXPECT_NE(status.message().find("a size expression is too long"),
+            std::string::npos)
+      << status.message();
+  EXPECT_TRUE(fs::is_empty(folder));
+}
+
 TEST_F(File, AFailureKeepsTheOldFile) {
   std::ofstream(path) << "old";
   auto fail = [](size_t, ByteSink &) {
