@@ -33,7 +33,11 @@ struct alignas(128) EncodedMap {
 
 /// CUlaunchAttribute.
 struct LaunchAttribute {
-  enum Id : uint32_t { ClusterDimension = 4, ProgrammaticSerialization = 6 };
+  enum Id : uint32_t {
+    ClusterDimension = 4,
+    ProgrammaticSerialization = 6,
+    SharedCarveout = 14,
+  };
   Id id;
   uint32_t pad = 0;
   union {
@@ -42,6 +46,7 @@ struct LaunchAttribute {
       uint32_t x, y, z;
     } cluster;
     int32_t programmatic;
+    uint32_t carveout; ///< percent
   };
 };
 static_assert(sizeof(LaunchAttribute) == 72, "CUlaunchAttribute has 72 bytes");

@@ -71,6 +71,8 @@ private:
     Function function;
     uint32_t grid, threads, cluster, sharedBytes;
     bool programmatic;
+    /// Of the multiprocessor's memory, in percent; 0: the function's own.
+    uint32_t carveout;
     std::vector<void *> parameters;
   };
 
@@ -85,6 +87,7 @@ private:
                               const std::vector<Region> &arguments,
                               Address workspace);
   Status fault(const CardLaunch &launch, const std::string &why) const;
+  void chooseCarveout();
 
   const artifact::Model &model;
   const CardProgram &program;

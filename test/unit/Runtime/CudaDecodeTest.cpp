@@ -289,6 +289,41 @@ TEST(CudaLaunch, StagesInOrder) {
   EXPECT_TRUE(m.cuda.kernels["two"].attributes.empty());
 }
 
+/// Carve-outs of two launches with so much shared memory.
+static std::vector<uint32_t> carveouts(uint32_t first, uint32_t second) {
+  CudaModel m;
+  m.model.inputs = {{"x", DType::F32, {4}, Role::None}};
+  m.model.outputs = {{"y", DType::F32, {4}, Role::None}};
+  uint32_t k = m.cardKernel("two", 2, 4, [](const FakeLaunch &) {});
+  m.code(k).stages[0].sharedBytes = first;
+  CardStage stage = m.stage(k);
+  stage.symbol = "two_1";
+  stage.sharedBytes = second;
+  m.code(k).stages.push_back(stage);
+  m.cuda.kernels["two_1"] = m.cuda.kernels["two"];
+  m.program("main").launches = {
+      TestModel::launch(k, {{Kind::Input, 0}, {Kind::Output, 0}}, {2, 6}, 1)};
+  auto s = m.session();
+  float x[4] = {};
+  EXPECT_TRUE(s->setInput(0, DType::F32, {4}, x));
+  EXPECT_TRUE(s->run());
+  std::vector<uint32_t> found;
+  for (const FakeLaunch &l : m.cuda.launches)
+    found.push_back(l.carveout);
+  return found;
+}
+
+/// Launches leave room for loads where all of them fit what is left: two
+/// blocks of half a multiprocessor, or a larger one.
+TEST(CudaLaunch, SharedMemoryInEqualShares) {
+  using Shares = std::vector<uint32_t>;
+  constexpr uint32_t kKiB = 1024;
+  EXPECT_EQ(carveouts(96 * kKiB, 190 * kKiB), (Shares{85, 85}));
+  EXPECT_EQ(carveouts(96 * kKiB, 1 * kKiB), (Shares{85, 0}));
+  EXPECT_EQ(carveouts(96 * kKiB, 108 * kKiB), (Shares{0, 0}));
+  EXPECT_EQ(carveouts(96 * kKiB, 220 * kKiB), (Shares{0, 0}));
+}
+
 /// One map over each of operand, result and workspace.
 struct MapModel : CudaModel {
   MapModel() {

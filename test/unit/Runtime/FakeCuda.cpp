@@ -295,6 +295,8 @@ FAKE(cuLaunchKernelEx)(const Config *config,
       launch.cluster = a.value[0];
     else if (a.id == 6)
       launch.programmatic = a.value[0];
+    else if (a.id == 14)
+      launch.carveout = a.value[0];
   }
   const FakeKernel &kernel = function->second;
   for (size_t i = 0; i < kernel.pointers; ++i)

@@ -31,6 +31,7 @@ struct FakeMap {
 struct FakeLaunch {
   std::string name;
   uint32_t grid = 0, threads = 0, cluster = 1, sharedBytes = 0;
+  uint32_t carveout = 0; ///< percent; 0: not asked for
   bool programmatic = false, captured = false;
   std::vector<uint64_t> pointers;
   std::vector<uint64_t> maps; ///< indices into FakeCuda::maps
