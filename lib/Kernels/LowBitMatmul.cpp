@@ -92,16 +92,23 @@ static unsigned roomOf(const LowBitTile &t) {
   return (t.resident == 2 ? kHalfBytes : kSharedBytes) - kBarrierBytes;
 }
 
-// As many as cost no stage. (One more of three is worth more than two boxes at
-// a time.)
+unsigned LowBitMatmul::tileBoxes(const LowBitTile &t) const {
+  return t.columns / kLowBitBoxRows * (products() == 2 ? 1 : t.blocks);
+}
+
+// As many as cost no stage (one more of three is worth more than two boxes at a
+// time); or all of eight, which then wait for nothing, where three turns
+// remain.
 unsigned LowBitMatmul::sendBuffers(const LowBitTile &t) const {
   constexpr unsigned kEach = kLowBitBoxBytes * kLowBitConsumers;
+  unsigned all = tileBoxes(t);
   auto stagesWith = [&](unsigned buffers) {
     return std::min((roomOf(t) - buffers * kEach) / stageBytes(t), kMostStages);
   };
+  if (all == 8 && stagesWith(8) >= 3 * kLowBitTurn / t.depth())
+    return 8;
   unsigned buffers = 4;
-  while (buffers > 1 && (stagesWith(buffers) < stagesWith(1) ||
-                         buffers * kLowBitBoxRows > t.columns))
+  while (buffers > 1 && (stagesWith(buffers) < stagesWith(1) || buffers > all))
     buffers /= 2;
   return buffers;
 }

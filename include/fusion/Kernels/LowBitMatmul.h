@@ -158,11 +158,13 @@ struct LowBitMatmul {
   /// those of the blocks and warp groups that divide K. Floats between
   /// neighbouring rows of lhs: no bank conflicts.
   unsigned chunkColumns(const LowBitTile &t) const;
-  /// Or results that leave as boxes, in 16 bits: so many of a warp group, one
-  /// or two halves.
+  /// Whether results leave as boxes, in 16 bits, instead.
   bool sends(const LowBitTile &t) const {
     return !results.empty() && !t.divides() && t.columns >= kLowBitBoxRows;
   }
+  /// How many a warp group has of a tile, and has room for: all, or two halves
+  /// that take turns.
+  unsigned tileBoxes(const LowBitTile &t) const;
   unsigned sendBuffers(const LowBitTile &t) const;
   unsigned sumStride(const LowBitTile &t) const { return 64 / t.cluster + 4; }
   unsigned areaBytes(const LowBitTile &t) const;

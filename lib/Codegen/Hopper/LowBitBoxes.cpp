@@ -69,7 +69,7 @@ void LowBitTemplate::writeBox(Fragments &from, Value result, unsigned first,
     group.withdraw(MatmulOp(product.first).getResult());
 }
 
-/// A row block's results, two boxes (or one) in each half of the buffers.
+/// A row block's results, some boxes at once.
 void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
                                unsigned block) {
   bool gated = mm.products() == 2;
@@ -85,8 +85,13 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
     from.factors.push_back(
         {factorOf(w, from.row, 1), factorOf(w, from.row + int64_t(8), 1)});
   }
-  unsigned buffers = mm.sendBuffers(tile), number = 0;
-  unsigned atOnce = std::max(1u, buffers / 2);
+  unsigned buffers = mm.sendBuffers(tile);
+  unsigned atOnce = buffers >= mm.tileBoxes(tile)
+                        ? tile.columns / kLowBitBoxRows
+                        : std::max(1u, buffers / 2);
+  // Where each block sends once, none is left out, and blocks take turns.
+  bool once = atOnce * kLowBitBoxRows >= tile.columns && mm.results.size() == 1;
+  unsigned number = once ? block : 0;
   Val area = k.at(k.dynamicShared(mm.stages(tile) * mm.stageBytes(tile)),
                   consumer * int64_t(mm.areaBytes(tile)));
   Val leader = threadInGroup(k) == 0;
@@ -97,14 +102,15 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
       IndexBuilder::Scope scope(ix);
       for (auto [i, box] : llvm::enumerate(mm.results)) {
         auto output = getStridedOutput(results[i], mm.space);
-        unsigned half = buffers == 1 ? 0 : number++ % 2;
+        unsigned half = buffers == 1 ? 0 : number % 2;
         unsigned count =
             std::min(atOnce, (tile.columns - first) / kLowBitBoxRows);
         auto bufferOf = [&](unsigned at) {
           return k.at(area, int64_t(half * atOnce + at) * kLowBitBoxBytes);
         };
         // The boxes that left the half before are read: all but the last ones.
-        k.when(leader, [&] { waitStores(k, number <= 1 ? 0 : 1); });
+        k.when(leader,
+               [&] { waitStores(k, number == 0 || buffers == 1 ? 0 : 1); });
         meet(k, consumer + 1, kWarpgroup);
         for (unsigned at = 0; at < count; ++at)
           writeBox(from, output->anchor, first + at * kLowBitBoxRows,
@@ -118,6 +124,7 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
                        item.column0 + int64_t(first + at * kLowBitBoxRows)});
           commitStores(k);
         });
+        ++number;
       }
     });
 }
@@ -131,6 +138,8 @@ void LowBitTemplate::sendBoxes(const Item &item, Val consumer,
   f.group().setWidth(width);
 }
 
+/// Shared memory stays until the last boxes are read; that they have arrived is
+/// the launch's end.
 void LowBitTemplate::finishBoxes() {
-  k.when(threadInGroup(k) == 0, [&] { waitStores(k, 0, /*done=*/true); });
+  k.when(threadInGroup(k) == 0, [&] { waitStores(k, 0); });
 }
