@@ -207,13 +207,14 @@ LowBitFormat::Split LowBitFormat::scalePair(Val scales, unsigned row,
     return {times(permute(k, scales, scales, row ? 0x3232 : 0x1010), exponent),
             Val()};
   if (isa<Float8E4M3FNType>(type)) {
-    // To both halves, as floatBase() has it, by products: shifts and masks are
-    // what the decode has most of.
-    Val raw = widened(k, scales);
-    Val byte = row ? raw >> 8 : raw;
-    Val bits = (byte & 0x7f) * int64_t(bf16() ? 0x00100010 : 0x00800080) +
-               (byte & 0x80) * int64_t(0x01000100);
-    return {times(times(bits, bf16() ? 120 : 8), exponent), Val()};
+    // Of both rows at once, as floatBase() has codes; then the row's own.
+    Val halves = permute(k, widened(k, scales), k.i32(0), 0x4140);
+    Val bits = ((halves << 8) & twice(k, 0x8000)) |
+               (bf16() ? (halves << 4) & twice(k, 0x07f0)
+                       : (halves << 7) & twice(k, 0x3f80));
+    Val both =
+        bf16() ? times(times(bits, 120), exponent) : times(bits, 8 + exponent);
+    return {permute(k, both, both, row ? 0x3232 : 0x1010), Val()};
   }
   if (isa<Float8E8M0FNUType>(type) && bf16()) {
     Val raw = widened(k, scales);
