@@ -92,6 +92,24 @@ bool matchGated(Operation *op, const Context &context, Path &path) {
   return false;
 }
 
+bool findRotation(Value value, Path &path);
+
+/// A rotation that stands beside what is not rotated (latent attention).
+bool findRotatedPart(ConcatOp concat, Path &path) {
+  if (concat.getAxis() + 1 !=
+      static_cast<int64_t>(getSymShape(concat.getResult()).size()))
+    return false;
+  for (Value input : concat.getInputs()) {
+    Path way;
+    if (!findRotation(input, way))
+      continue;
+    path.push_back(concat);
+    path.append(way);
+    return true;
+  }
+  return false;
+}
+
 /// A rotation behind views, casts and the append to a cache.
 bool findRotation(Value value, Path &path) {
   while (true) {
@@ -103,6 +121,8 @@ bool findRotation(Value value, Path &path) {
       path.push_back(op);
       return true;
     }
+    if (auto concat = dyn_cast<ConcatOp>(op))
+      return findRotatedPart(concat, path);
     if (classOf(op) != OpClass::Append)
       return false;
     path.push_back(op);

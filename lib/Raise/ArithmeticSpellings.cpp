@@ -75,6 +75,17 @@ struct DivToReciprocal final : OpRewritePattern<DivOp> {
 };
 } // namespace
 
+/// factor * value
+static Value createMultiple(OpBuilder &builder, Location loc, Value value,
+                            double factor) {
+  Type element = elementType(value);
+  Attribute attr = FloatAttr::get(element, factor);
+  Value number = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(RankedTensorType::get({}, element), attr));
+  return MulOp::create(builder, loc, value.getType(), value, number);
+}
+
 /// x when `value` is 1 + exp(-x).
 static Value getLogisticArgument(Value value, PatternRewriter &rewriter) {
   auto add = value.getDefiningOp<AddOp>();
@@ -131,13 +142,8 @@ struct TanhOfExponentials final : OpRewritePattern<DivOp> {
         if (difference->getOperand(j) != exp.getResult() ||
             getScalar(other(difference, j)) != 1.0)
           continue;
-        Type element = elementType(op.getResult());
-        Attribute half = FloatAttr::get(element, j == 0 ? 0.5 : -0.5);
-        Value factor = ConstantOp::create(
-            rewriter, op.getLoc(),
-            DenseElementsAttr::get(RankedTensorType::get({}, element), half));
-        Value argument = MulOp::create(rewriter, op.getLoc(), op.getType(),
-                                       exp.getInput(), factor);
+        Value argument = createMultiple(rewriter, op.getLoc(), exp.getInput(),
+                                        j == 0 ? 0.5 : -0.5);
         rewriter.replaceOpWithNewOp<TanhOp>(op, op.getType(), argument);
         return success();
       }
@@ -194,6 +200,24 @@ struct AddOfNegation final : OpRewritePattern<AddOp> {
       return success();
     }
     return rewriter.notifyMatchFailure(op, "no addend is a negation");
+  }
+};
+
+/// 2 * sigmoid(x) - 1 -> tanh(x / 2)
+struct TanhOfSigmoid final : OpRewritePattern<SubOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SubOp op,
+                                PatternRewriter &rewriter) const override {
+    auto scaled = getScaled(op.getLhs());
+    SigmoidOp sigmoid =
+        scaled ? scaled->x.getDefiningOp<SigmoidOp>() : SigmoidOp();
+    if (!sigmoid || scaled->factor != 2 || getScalar(op.getRhs()) != 1.0 ||
+        sigmoid.getType() != op.getType())
+      return rewriter.notifyMatchFailure(op, "not 2 * sigmoid(x) - 1");
+    Value argument =
+        createMultiple(rewriter, op.getLoc(), sigmoid.getInput(), 0.5);
+    rewriter.replaceOpWithNewOp<TanhOp>(op, op.getType(), argument);
+    return success();
   }
 };
 
@@ -300,7 +324,7 @@ struct MergeCasts final : OpRewritePattern<CastOp> {
 void raise::populateArithmeticSpellings(RewritePatternSet &patterns) {
   patterns.add<PowOfConstant, MulSpelling, DivToReciprocal, ReciprocalSpelling,
                TanhOfExponentials, DivByLogistic, AddOfNegation, SubOfNegation,
-               FactorOfOnes<MulOp>, FactorOfOnes<DivOp>,
+               TanhOfSigmoid, FactorOfOnes<MulOp>, FactorOfOnes<DivOp>,
                UnaryOfExpand<ReciprocalOp>, UnaryOfExpand<SqrtOp>,
                UnaryOfExpand<RsqrtOp>, AndTrue, WhereOfNot, MergeCasts>(
       patterns.getContext());

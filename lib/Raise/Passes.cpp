@@ -57,6 +57,7 @@ struct CanonicalizeSpellings final
       raise::populateViewSpellings(patterns);
       raise::populateIndexSpellings(patterns);
       raise::populateTransposeSpellings(patterns);
+      raise::populateScatterSpellings(patterns);
       raise::populateBatchSpellings(patterns);
       raise::populateRowSpellings(patterns);
       raise::populateDequantizeSpellings(patterns);

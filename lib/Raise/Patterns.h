@@ -14,6 +14,7 @@ void populateMomentSpellings(mlir::RewritePatternSet &patterns);
 void populateSoftmaxSpellings(mlir::RewritePatternSet &patterns);
 void populateIndexSpellings(mlir::RewritePatternSet &patterns);
 void populateTransposeSpellings(mlir::RewritePatternSet &patterns);
+void populateScatterSpellings(mlir::RewritePatternSet &patterns);
 void populateViewSpellings(mlir::RewritePatternSet &patterns);
 void populateBatchSpellings(mlir::RewritePatternSet &patterns);
 void populateRowSpellings(mlir::RewritePatternSet &patterns);

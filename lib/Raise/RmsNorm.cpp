@@ -140,9 +140,13 @@ struct GatherNorm final : OpRewritePattern<OpTy> {
     auto variance = matchVariance(root->radicand, bits, trace);
     if (failed(variance))
       return std::nullopt;
+    // The squared value may be a multiple of what is normalised.
     Value squared = stripWidening(variance->x);
+    auto scaled = getScaled(squared);
+    Value unscaled = scaled ? stripWidening(scaled->x) : squared;
     auto isSquared = [&](Value value) {
-      return stripWidening(value) == squared;
+      Value narrow = stripWidening(value);
+      return narrow == squared || narrow == unscaled;
     };
     for (const Factor &x : getFactors(op->getResult(0), isSquared))
       if (isSquared(x.value) && !x.inverse &&

@@ -37,7 +37,9 @@ static bool isScores(Value value, unsigned depth = 6) {
   if (!op || depth == 0)
     return false;
   if (auto product = dyn_cast<MatmulOp>(op))
-    return getSymShape(product.getRhs()).size() > 2;
+    return getSymShape(product.getRhs()).size() > 2 &&
+           !isConstantDerived(product.getLhs()) &&
+           !isConstantDerived(product.getRhs());
   return isa<AddOp, MulOp, DivOp, WhereOp>(op) && op->hasOneUse() &&
          llvm::any_of(op->getOperands(), [&](Value operand) {
            return isScores(operand, depth - 1);

@@ -239,8 +239,48 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     }
     // What its concatenation was told for is told.
     const auto &mismatch = attempts.best.mismatch();
+    if (mismatch)
+      rotations.insert(op);
     if (mismatch && rotations.insert(mismatch->at).second)
       attempts.report("rope", op);
+  }
+
+  /// The rotation behind what stands between one and attention, or the op
+  /// where there is none.
+  static Operation *findRotation(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      if (auto concat = dyn_cast<ConcatOp>(op)) {
+        for (Value input : concat.getInputs())
+          if (Operation *found = findRotation(input);
+              isa_and_nonnull<RopeOp>(found))
+            return found;
+        return op;
+      }
+      if (!isa<ReshapeOp, TransposeOp, CastOp, ExpandOp, SliceOp, KvAppendOp>(
+              op))
+        return op;
+      value = op->getOperand(isa<KvAppendOp>(op) ? 1 : 0);
+    }
+    return nullptr;
+  }
+
+  /// Queries are rotated as keys are, or neither.
+  void visitRotations(AttentionOp attention) {
+    Operation *query = findRotation(attention.getQuery()),
+              *key = findRotation(attention.getKey());
+    bool hasQuery = isa_and_nonnull<RopeOp>(query),
+         hasKey = isa_and_nonnull<RopeOp>(key);
+    Operation *other = hasQuery ? key : query;
+    if (hasQuery == hasKey || !other || !rotations.insert(other).second)
+      return;
+    Attempts attempts;
+    Trace trace;
+    (void)trace.fail("PATTERN", other,
+                     hasQuery ? "a key that is rotated as the query is"
+                              : "a query that is rotated as the key is",
+                     describe(other));
+    attempts.take(trace);
+    attempts.report("rope", attention);
   }
 
   /// Where rotations were said to stop.
@@ -264,6 +304,7 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
       else if (auto attention = dyn_cast<AttentionOp>(op)) {
         visitOperand(attention.getQuery());
         visitOperand(attention.getKey());
+        visitRotations(attention);
       }
     });
   }

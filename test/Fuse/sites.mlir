@@ -1,6 +1,6 @@
 // RUN: fusion-opt %s --fusion-mark-sites | FileCheck %s
 
-// CHECK: module attributes {fusion.sites = ["add_layer_norm:norm", "geglu:gated", "dequant_matmul:mm"]}
+// CHECK: module attributes {fusion.sites = ["add_layer_norm:norm", "geglu:gated", "dequant_matmul:mm", "rope_attention:latent"]}
 
 // The cast between the sum and the norm belongs to the site.
 // CHECK-LABEL: @add_cast_norm
@@ -33,4 +33,18 @@ func.func @lowbit(%x: tensor<4x64xf32>, %s: tensor<16x2xf32>) -> tensor<4x16xf32
   %1 = fusion.transpose %0 perm = [1, 0] : (tensor<16x64xf32>) -> tensor<64x16xf32>
   %2 = fusion.matmul %x, %1 : (tensor<4x64xf32>, tensor<64x16xf32>) -> tensor<4x16xf32> loc("mm")
   return %2 : tensor<4x16xf32>
+}
+
+// A rotation beside what is not rotated.
+// CHECK-LABEL: @latent
+// CHECK-COUNT-2: fusion.rope {{.*}}fusion.sites = ["rope_attention:latent"]
+// CHECK-COUNT-2: fusion.concat {{.*}}fusion.sites = ["rope_attention:latent"]
+// CHECK: fusion.attention {{.*}}fusion.sites = ["rope_attention:latent"]
+func.func @latent(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x4x8xf32>, %p: tensor<1x2x4x8xf32>, %c: tensor<1x1x4x4xf32>) -> tensor<1x2x4x16xf32> {
+  %0 = fusion.rope %q, %c, %c : (tensor<1x2x4x8xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>) -> tensor<1x2x4x8xf32>
+  %1 = fusion.rope %k, %c, %c : (tensor<1x2x4x8xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>) -> tensor<1x2x4x8xf32>
+  %2 = fusion.concat %p, %0 axis = 3 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x16xf32>
+  %3 = fusion.concat %p, %1 axis = 3 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x16xf32>
+  %4 = fusion.attention %2, %3, %3 {scale = 0.25 : f32} : (tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>) -> tensor<1x2x4x16xf32> loc("latent")
+  return %4 : tensor<1x2x4x16xf32>
 }

@@ -47,7 +47,12 @@ class Base:
 
     def __init__(self, name, proto, feeds, limit=LIMIT):
         self.name, self.proto, self.feeds, self.limit = name, proto, feeds, limit
-        self._known = None
+        self._known = self._applicable = None
+
+    def applicable(self, names):
+        if self._applicable is None:
+            self._applicable = [n for n in names if Graph(self.proto).apply(n)]
+        return self._applicable
 
     def known(self, folder):
         if not self._known:
@@ -163,8 +168,14 @@ def single(bases, pattern="", seed=0):
 
 
 def pairs(bases, count, seed, pattern=""):
-    r, names = random.Random(seed), [n for n in RULES if re.search(pattern, n)]
-    return [(r.choice(bases), tuple(r.sample(names, 2)), seed + i, r.choice((1.0, 0.5))) for i in range(count)]
+    """Pairs of rules that each find something in their model."""
+    r, names, cases = random.Random(seed), [n for n in RULES if re.search(pattern, n)], []
+    for i in range(count):
+        base = r.choice(bases)
+        applicable = base.applicable(names)
+        if len(applicable) > 1:
+            cases.append((base, tuple(r.sample(applicable, 2)), seed + i, r.choice((1.0, 0.5))))
+    return cases
 
 
 def main():

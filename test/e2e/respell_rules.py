@@ -41,7 +41,8 @@ class Graph:
         for v in self.model.graph.output:
             self.uses[v.name] = self.uses.get(v.name, 0) + 1
         self.opset = next(o.version for o in model.opset_import if o.domain in ("", "ai.onnx"))
-        self.emitted, self.count = [], 0
+        taken = [*self.types, *self.producer]
+        self.emitted, self.count = [], max((int(n.split(".")[2]) for n in taken if n.startswith("respelled.")), default=0)
 
     def add_constant(self, name, array):
         self.constants[name] = array
