@@ -2,15 +2,15 @@
 //
 // Measured on an H200. A launch in a chain of programmatic ones takes 1.4 us
 // beside its work, 1.9 us with packed weights. One row streams dense weights at
-// 0.96 of the read bandwidth, packed ones at 0.93 or as fast as they are
-// decoded (on the whole card 7.6 int4, 5.5 FP4, 4.6 FP8 weights a picosecond).
-// Products of few rows take 2.8 us beside their weights, and read lhs once a
-// tile at 14 TB/s. The planners' models compare tiles: with packed weights of
-// few rows a launch takes 1 us more; that of dense ones counts no launch, and
-// bursts run 2 % slower. A block of 128 queries and keys of attention takes 1.4
-// us of a multiprocessor, a tile 4 us beside its blocks; decode attention 5 us
-// beside its cache. On the ordinary units products reach 0.45 of the peak,
-// attention 0.3.
+// 1.02 of the read bandwidth as described, packed ones at 0.93 or as fast as
+// they are decoded (on the whole card 7.6 int4, 5.5 FP4, 4.6 FP8 weights a
+// picosecond). Products of few rows take 2.5 us beside their weights, which
+// come at 0.96 of it, and read lhs once a tile at 70 TB/s. The planners' models
+// compare tiles: with packed weights of few rows a launch takes 1 us more; that
+// of dense ones counts no launch, and bursts run 2 % slower. A block of 128
+// queries and keys of attention takes 1.4 us of a multiprocessor, a tile 4 us
+// beside its blocks; decode attention 4 us beside its cache. On the ordinary
+// units products reach 0.45 of the peak, attention 0.3.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,12 +31,13 @@ using llvm::formatv;
 namespace {
 
 constexpr double kChainedLaunch = 1.4e-6;
-constexpr double kDenseShare = 0.96, kPackedShare = 0.93;
+constexpr double kDenseShare = 1.02, kPackedShare = 0.93;
 constexpr double kPackedStart = 0.5e-6;
 constexpr double kFewPackedRows = 1e-6, kProductShare = 1.02;
-constexpr double kFewRowsStart = 2.8e-6, kFewRowsCache = 14e12;
+constexpr double kFewRowsStart = 2.5e-6, kFewRowsShare = 0.96;
+constexpr double kFewRowsCache = 70e12;
 constexpr double kAttentionBlock = 1.41e-6, kAttentionTile = 4e-6;
-constexpr double kDecodeStart = 5e-6;
+constexpr double kDecodeStart = 4e-6;
 constexpr double kSimtProductShare = 0.45, kSimtAttentionShare = 0.3;
 
 class Predictor {
@@ -185,10 +186,11 @@ CardPrediction Predictor::skinnyTiles() const {
   double compute = productFlops() * tiles->rows /
                    std::max(1.0, double(value(tiles->product.m))) /
                    device.tensor16Flops.value;
-  p.seconds = kFewRowsStart +
-              std::max(allBytes() / (device.readBandwidth.value * 0.945) +
-                           lhs / kFewRowsCache,
-                       compute);
+  p.seconds =
+      kFewRowsStart +
+      std::max(allBytes() / (device.readBandwidth.value * kFewRowsShare) +
+                   lhs / kFewRowsCache,
+               compute);
   return p;
 }
 
@@ -278,7 +280,7 @@ CardPrediction Predictor::decodeAttention() const {
   // Whole rounds of blocks.
   double blocks = double(segments * parts);
   double places = std::ceil(blocks / kDecodeBlocks) * kDecodeBlocks;
-  p.seconds = kDecodeStart + cache / (0.97 * device.readBandwidth.value) *
+  p.seconds = kDecodeStart + cache / device.readBandwidth.value *
                                  (d->parts == 1 ? places / blocks : 1);
   return p;
 }
