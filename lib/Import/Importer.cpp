@@ -30,6 +30,7 @@ const HandlerMap &fusion::getHandlers() {
     addPieceHandlers(m);
     addGatherHandlers(m);
     addQuantizeHandlers(m);
+    addResizeHandlers(m);
     addEmbeddingHandlers(m);
     addNormHandlers(m);
     addAttentionHandlers(m);
@@ -64,6 +65,11 @@ const SymTensor *Importer::getSym(const std::string &name) {
     return nullptr;
   auto sym = toSymTensor(*tensor);
   return sym ? &(syms[name] = std::move(*sym)) : nullptr;
+}
+
+const SymElements *Importer::getElements(const std::string &name) {
+  Value value = getValue(name);
+  return value ? sizes.find(value) : nullptr;
 }
 
 const Tensor *Importer::getConstant(const std::string &name) {

@@ -92,6 +92,9 @@ public:
   llvm::FailureOr<std::vector<int64_t>> constants(size_t i,
                                                   const llvm::Twine &what);
 
+  /// Constant elements of input `i`, of any type; nullopt when not known.
+  std::optional<std::vector<double>> reals(size_t i);
+
   /// Symbolic elements of a shape operand; fails when they depend on data.
   llvm::FailureOr<SymShape> sizes(size_t i, llvm::StringRef what);
 
@@ -127,6 +130,7 @@ void addSliceHandlers(HandlerMap &map);
 void addPieceHandlers(HandlerMap &map);
 void addGatherHandlers(HandlerMap &map);
 void addQuantizeHandlers(HandlerMap &map);
+void addResizeHandlers(HandlerMap &map);
 void addEmbeddingHandlers(HandlerMap &map);
 void addNormHandlers(HandlerMap &map);
 void addAttentionHandlers(HandlerMap &map);
@@ -153,6 +157,7 @@ public:
   // For handlers.
   mlir::Value getValue(const std::string &name);
   const SymTensor *getSym(const std::string &name);
+  const SymElements *getElements(const std::string &name);
   const onnxfile::Tensor *getConstant(const std::string &name);
   std::optional<SymShape> getShape(const std::string &name);
   int32_t getElemType(const std::string &name);

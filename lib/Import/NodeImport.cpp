@@ -177,6 +177,17 @@ FailureOr<std::vector<int64_t>> NodeImport::constants(size_t i,
   return *result;
 }
 
+std::optional<std::vector<double>> NodeImport::reals(size_t i) {
+  const SymElements *elements =
+      hasInput(i) ? importer.getElements(node.inputs[i]) : nullptr;
+  if (!elements || !elements->isConstant())
+    return std::nullopt;
+  std::vector<double> result;
+  for (const SymElement &e : elements->values)
+    result.push_back(e.real ? *e.real : double(*e.num.asConstant()));
+  return result;
+}
+
 FailureOr<SymShape> NodeImport::sizes(size_t i, StringRef what) {
   const SymTensor *value = sym(i);
   if (!value)

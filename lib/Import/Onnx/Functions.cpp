@@ -70,11 +70,14 @@ private:
 /// results than its function: what is too much is noted and dropped.
 class CallCheck {
 public:
-  CallCheck(onnx::ModelProto &proto, std::vector<std::string> &faults)
+  CallCheck(const onnx::ModelProto &proto, std::vector<std::string> &faults)
       : faults(faults) {
     for (const auto &function : proto.functions())
       functions.emplace(std::make_pair(function.domain(), function.name()),
                         &function);
+  }
+
+  void run(onnx::ModelProto &proto) {
     check(*proto.mutable_graph()->mutable_node(), "");
     for (auto &function : *proto.mutable_functions())
       check(*function.mutable_node(),
@@ -294,7 +297,7 @@ void onnxfile::inlineFunctions(onnx::ModelProto &proto, Model &model,
                                const IsImported &isImported) {
   if (proto.functions_size()) {
     onnx::checker::check_function_call_cycles(proto);
-    CallCheck(proto, model.faults);
+    CallCheck(proto, model.faults).run(proto);
     if (InlinedSize(proto).count(proto.graph().node()) > maxNodes)
       throw FileError("more than " + std::to_string(maxNodes) +
                       " nodes after inlining local functions");
