@@ -21,12 +21,21 @@ namespace {
 struct RaiseAttention final : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
 
+  /// Heads and their groups are one axis.
+  static void mergeGroups(SymShape &shape) {
+    shape[1] = shape[1] * shape[2];
+    shape.erase(shape.begin() + 2);
+  }
+
   /// [batch, heads, rows, columns]: three axes are one head.
   static Value toFourAxes(OpBuilder &builder, Location loc, Value value) {
     SymShape shape = getSymShape(value);
     if (shape.size() == 4)
       return value;
-    shape.insert(shape.begin() + 1, SymExpr(1));
+    if (shape.size() == 5)
+      mergeGroups(shape);
+    else
+      shape.insert(shape.begin() + 1, SymExpr(1));
     return ReshapeOp::create(builder, loc,
                              getTensorType(shape, elementType(value)), value);
   }
@@ -40,7 +49,12 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
   static Value toMask(OpBuilder &builder, Location loc, Value mask,
                       size_t rank) {
     SymShape shape = getSymShape(mask);
-    if (shape.size() == 4)
+    if (rank == 5) {
+      while (shape.size() < 5)
+        shape.insert(shape.begin(), SymExpr(1));
+      mergeGroups(shape);
+    }
+    if (shape.size() == 4 && shape == getSymShape(mask))
       return mask;
     if (rank == 3 && shape.size() == 3)
       shape.insert(shape.begin() + 1, SymExpr(1));

@@ -170,6 +170,35 @@ static SoftmaxOp matchProbabilities(Value value, unsigned bits, bool &guarded) {
   return value.getDefiningOp<SoftmaxOp>();
 }
 
+/// Queries [batch, heads, group, ..] of keys and values [batch, heads, 1, ..].
+static LogicalResult checkGroups(MatmulOp scores, const SymShape &q,
+                                 const SymShape &k, const SymShape &v,
+                                 Trace &trace) {
+  SymExpr one(1);
+  if (!q[1].isConstant() || !q[2].isConstant() || k[1] != q[1] ||
+      v[1] != q[1] || k[2] != one || v[2] != one)
+    return trace.fail("HEAD_DIM", scores,
+                      "constant groups of one key and value each",
+                      q[2].str() + ", " + k[2].str() + ", " + v[2].str());
+  return success();
+}
+
+/// A mask over groups is that of all heads, or has heads and groups both.
+static LogicalResult checkGroupMask(Value mask, MatmulOp scores, Trace &trace) {
+  SymShape q = getSymShape(scores.getLhs()), shape = getSymShape(mask);
+  if (q.size() != 5)
+    return success();
+  while (shape.size() < 5)
+    shape.insert(shape.begin(), SymExpr(1));
+  SymExpr one(1);
+  bool isShared = shape[1] == one && shape[2] == one;
+  if (isShared || (shape[1] == q[1] && shape[2] == q[2]))
+    return success();
+  return trace.fail("MASK", mask.getDefiningOp(),
+                    "a mask of all heads or of each",
+                    shape[1].str() + " by " + shape[2].str() + " heads");
+}
+
 /// Batch and heads of query, key and value as attention wants them.
 static LogicalResult checkShapes(MatmulOp root, MatmulOp scores, Trace &trace) {
   SymShape q = getSymShape(scores.getLhs()), k = getSymShape(scores.getRhs()),
@@ -177,7 +206,7 @@ static LogicalResult checkShapes(MatmulOp root, MatmulOp scores, Trace &trace) {
   size_t rank = q.size();
   if (Type element = elementType(root.getResult()); element.isF64())
     return trace.fail("PATTERN", root, "elements of at most 32 bits", "f64");
-  if ((rank != 3 && rank != 4) || k.size() != rank || v.size() != rank)
+  if (rank < 3 || rank > 5 || k.size() != rank || v.size() != rank)
     return trace.fail("LAYOUT", scores, "query, key and value of four axes",
                       "ranks " + Twine(rank) + ", " + Twine(k.size()) + ", " +
                           Twine(v.size()));
@@ -189,6 +218,8 @@ static LogicalResult checkShapes(MatmulOp root, MatmulOp scores, Trace &trace) {
     return trace.fail("HEAD_DIM", scores, "a constant head size", head.str());
   if (rank == 3)
     return success();
+  if (rank == 5)
+    return checkGroups(scores, q, k, v, trace);
   auto heads = q[1].asConstant(), kvHeads = k[1].asConstant();
   // One head of key or value is that of all heads of the other.
   if (kvHeads == 1)
@@ -226,6 +257,11 @@ FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
                           std::to_string(match.hidden));
       match.scores = scores;
       if (failed(checkShapes(root, scores, trace)))
+        return failure();
+      for (const Scaled &added : match.added)
+        if (failed(checkGroupMask(added.x, scores, trace)))
+          return failure();
+      if (match.visible && failed(checkGroupMask(match.visible, scores, trace)))
         return failure();
       return match;
     }

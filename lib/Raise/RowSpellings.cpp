@@ -26,6 +26,27 @@ static Value getUnflattened(Value value) {
   return reshape.getInput();
 }
 
+/// True when `op` reduces the last of two axes and keeps it.
+static bool getReducedRow(Operation *op) {
+  auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes");
+  return axes && axes.asArrayRef() == ArrayRef<int64_t>{1} &&
+         getSymShape(op->getResult(0)).size() == 2;
+}
+
+/// The axis of rows of two axes becomes the last of `rank` ones.
+static void moveAxis(Operation *op, int64_t rank) {
+  if (auto norm = dyn_cast<LayerNormOp>(op))
+    norm.setAxis(rank - 1);
+  else if (auto softmax = dyn_cast<SoftmaxOp>(op))
+    softmax.setAxis(rank - 1);
+  else if (auto mean = dyn_cast<ReduceMeanOp>(op))
+    mean.setAxes({rank - 1});
+  else if (auto sum = dyn_cast<ReduceSumOp>(op))
+    sum.setAxes({rank - 1});
+  else if (auto max = dyn_cast<ReduceMaxOp>(op))
+    max.setAxes({rank - 1});
+}
+
 /// True when `op` computes each row of its first operand on its own, and
 /// every other operand either goes along the rows too or is the same for all.
 static bool isRowwise(Operation *op) {
@@ -38,6 +59,10 @@ static bool isRowwise(Operation *op) {
            getSymShape(norm.getWeight()).size() == 1;
   if (auto norm = dyn_cast<RmsNormOp>(op))
     return !norm.getWeight() || getSymShape(norm.getWeight()).size() == 1;
+  if (isa<ReduceMeanOp, ReduceSumOp, ReduceMaxOp>(op))
+    return getReducedRow(op);
+  if (auto softmax = dyn_cast<SoftmaxOp>(op))
+    return softmax.getAxis() == 1;
   return op->getNumOperands() == 1 &&
          isa<CastOp, GeluOp, SiluOp, ReluOp, SigmoidOp, TanhOp, ErfOp>(op) &&
          sameShape(x, op->getResult(0));
@@ -82,8 +107,7 @@ struct FlattenBehind final : RewritePattern {
     shape.push_back(getSymShape(result).back());
     Operation *moved = rewriter.clone(*op, map);
     moved->getResult(0).setType(getTensorType(shape, elementType(result)));
-    if (auto norm = dyn_cast<LayerNormOp>(moved))
-      norm.setAxis(static_cast<int64_t>(rows.size()));
+    moveAxis(moved, shape.size());
     rewriter.replaceOpWithNewOp<ReshapeOp>(op, result.getType(),
                                            moved->getResult(0));
     return success();

@@ -113,6 +113,20 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     attempts.report("rms_norm", root);
   }
 
+  /// A norm of a difference from one number a row is nearly that of x -
+  /// mean(x).
+  static void visitNorm(RmsNormOp norm) {
+    auto sub = stripCasts(norm.getInput()).getDefiningOp<SubOp>();
+    if (!sub || lastSize(sub.getRhs()) != 1 || lastSize(sub) == 1)
+      return;
+    Attempts attempts;
+    Trace trace;
+    (void)trace.fail("PATTERN", sub, "a difference from the mean of the row",
+                     describe(sub.getRhs()));
+    attempts.take(trace);
+    attempts.report("layer_norm", norm);
+  }
+
   static void visitSoftmax(SoftmaxOp softmax) {
     Attempts attempts;
     SmallVector<Operation *> users = usersBehindCasts(softmax.getResult());
@@ -289,23 +303,25 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
   void runOnOperation() override {
     rotations.clear();
     getOperation().walk([&](Operation *op) {
+      if (auto attention = dyn_cast<AttentionOp>(op)) {
+        visitOperand(attention.getQuery());
+        visitOperand(attention.getKey());
+        visitRotations(attention);
+      }
       if (isOnlyReturned(op))
         return;
       if (isRootOfRows(op))
         visitRoot(op);
       else if (auto softmax = dyn_cast<SoftmaxOp>(op))
         visitSoftmax(softmax);
+      else if (auto norm = dyn_cast<RmsNormOp>(op))
+        visitNorm(norm);
       else if (isa<SigmoidOp, ErfOp, TanhOp>(op))
         visitActivation(op);
       else if (auto exponential = dyn_cast<ExpOp>(op))
         visitExponential(exponential);
       else if (auto concat = dyn_cast<ConcatOp>(op))
         visitConcat(concat);
-      else if (auto attention = dyn_cast<AttentionOp>(op)) {
-        visitOperand(attention.getQuery());
-        visitOperand(attention.getKey());
-        visitRotations(attention);
-      }
     });
   }
 };

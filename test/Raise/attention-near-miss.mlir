@@ -62,3 +62,15 @@ func.func @heads(%q: tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>>, %k: ten
   %2 = fusion.matmul %1, %v : (tensor<1x?x4x6xf32, #fusion.shape<[1, "h", 4, 6]>>, tensor<1x?x6x8xf32, #fusion.shape<[1, "h", 6, 8]>>) -> tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>>
   return %2 : tensor<1x?x4x8xf32, #fusion.shape<[1, "h", 4, 8]>>
 }
+
+// -----
+
+// A mask of each group but not of each head.
+// CHECK: [Missed] attention {{.*}} expected="a mask of all heads or of each", found="1 by 3 heads"{{.*}} reason=MASK
+func.func @mask_of_groups(%q: tensor<1x2x3x4x8xf32>, %k: tensor<1x2x1x6x8xf32>, %v: tensor<1x2x1x6x8xf32>, %m: tensor<3x4x6xf32>) -> tensor<1x2x3x4x8xf32> {
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x2x3x4x8xf32>, tensor<1x2x1x6x8xf32>) -> tensor<1x2x3x4x6xf32>
+  %1 = fusion.add %0, %m : (tensor<1x2x3x4x6xf32>, tensor<3x4x6xf32>) -> tensor<1x2x3x4x6xf32>
+  %2 = fusion.softmax %1 axis = 4 : (tensor<1x2x3x4x6xf32>) -> tensor<1x2x3x4x6xf32>
+  %3 = fusion.matmul %2, %v : (tensor<1x2x3x4x6xf32>, tensor<1x2x1x6x8xf32>) -> tensor<1x2x3x4x8xf32>
+  return %3 : tensor<1x2x3x4x8xf32>
+}

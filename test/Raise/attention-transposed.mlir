@@ -48,3 +48,20 @@ func.func @one_value(%q: tensor<1x2x4x8xf32>, %k1: tensor<1x1x6x8xf32>, %v: tens
   %2 = fusion.matmul %1, %v : (tensor<1x2x4x6xf32>, tensor<1x1x6x8xf32>) -> tensor<1x2x4x8xf32>
   return %2 : tensor<1x2x4x8xf32>
 }
+
+// -----
+
+// Groups of queries as an axis of their own.
+// CHECK-LABEL: func.func @groups
+// CHECK-DAG: %[[Q:.*]] = fusion.reshape %arg0 : (tensor<1x2x3x4x8xf32>) -> tensor<1x6x4x8xf32>
+// CHECK-DAG: %[[K:.*]] = fusion.reshape %arg1 : (tensor<1x2x1x6x8xf32>) -> tensor<1x2x6x8xf32>
+// CHECK-DAG: %[[V:.*]] = fusion.reshape %arg2 : (tensor<1x2x1x6x8xf32>) -> tensor<1x2x6x8xf32>
+// CHECK-DAG: %[[M:.*]] = fusion.reshape %arg3 : (tensor<4x6xf32>) -> tensor<1x1x4x6xf32>
+// CHECK: fusion.attention %[[Q]], %[[K]], %[[V]] bias %[[M]]
+func.func @groups(%q: tensor<1x2x3x4x8xf32>, %k: tensor<1x2x1x6x8xf32>, %v: tensor<1x2x1x6x8xf32>, %m: tensor<4x6xf32>) -> tensor<1x2x3x4x8xf32> {
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x2x3x4x8xf32>, tensor<1x2x1x6x8xf32>) -> tensor<1x2x3x4x6xf32>
+  %1 = fusion.add %0, %m : (tensor<1x2x3x4x6xf32>, tensor<4x6xf32>) -> tensor<1x2x3x4x6xf32>
+  %2 = fusion.softmax %1 axis = 4 : (tensor<1x2x3x4x6xf32>) -> tensor<1x2x3x4x6xf32>
+  %3 = fusion.matmul %2, %v : (tensor<1x2x3x4x6xf32>, tensor<1x2x1x6x8xf32>) -> tensor<1x2x3x4x8xf32>
+  return %3 : tensor<1x2x3x4x8xf32>
+}

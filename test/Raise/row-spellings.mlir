@@ -40,3 +40,16 @@ func.func @row_factor(%x: tensor<2x5x8xf32>, %y: tensor<10x1xf32>) -> tensor<10x
   %1 = fusion.mul %0, %y : (tensor<10x8xf32>, tensor<10x1xf32>) -> tensor<10x8xf32>
   return %1 : tensor<10x8xf32>
 }
+
+// Reductions and softmax of rows.
+// CHECK-LABEL: func.func @reductions
+// CHECK: fusion.reduce_mean %{{.*}} axes = [2] {keepdims} : (tensor<2x5x8xf32>) -> tensor<2x5x1xf32>
+// CHECK: fusion.softmax %{{.*}} axis = 2 : (tensor<2x5x8xf32>)
+func.func @reductions(%x: tensor<2x5x8xf32>) -> (tensor<2x5x1xf32>, tensor<2x5x8xf32>) {
+  %0 = fusion.reshape %x : (tensor<2x5x8xf32>) -> tensor<10x8xf32>
+  %1 = fusion.reduce_mean %0 axes = [1] {keepdims} : (tensor<10x8xf32>) -> tensor<10x1xf32>
+  %2 = fusion.softmax %0 axis = 1 : (tensor<10x8xf32>) -> tensor<10x8xf32>
+  %3 = fusion.reshape %1 : (tensor<10x1xf32>) -> tensor<2x5x1xf32>
+  %4 = fusion.reshape %2 : (tensor<10x8xf32>) -> tensor<2x5x8xf32>
+  return %3, %4 : tensor<2x5x1xf32>, tensor<2x5x8xf32>
+}

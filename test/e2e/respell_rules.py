@@ -926,6 +926,30 @@ def repeat_as_concat_of_heads(g, n):
     return g.op("Concat", *[p for p in parts for _ in range(found[2])], axis=1)
 
 
+@rule("MatMul")
+def attention_over_groups(g, n):
+    """softmax(q k^T) v with an axis for the queries of each key head, instead of repeated keys and values."""
+    softmax, value = g.made_by(n.input[0], "Softmax"), g.producer.get(n.input[1])
+    masked = g.made_by(softmax.input[0], "Add") if softmax is not None and over_last(g, softmax) else None
+    scaled = g.made_by(masked.input[0], "Mul") if masked is not None else None
+    found = scaled_scores(g, scaled) if scaled is not None else None
+    turned_key = g.producer.get(found[1]) if found else None
+    key = g.producer.get(turned_key.input[0]) if turned_key is not None and turned_key.op_type == "Transpose" else None
+    if key is None or value is None or key.op_type != "Reshape" or value.op_type != "Reshape":
+        return None
+    k, v = repeated(g, key), repeated(g, value)
+    if not k or not v or masked.input[1] not in g.constants:
+        return None
+    rows, size = g.size(found[0], 2), g.size(found[0], 3)
+    if not rows or not size:
+        return None
+    q = g.op("Reshape", found[0], g.const([0, k[1], k[2], rows, size]))
+    k, v = g.unsqueeze(k[0], 2), g.unsqueeze(v[0], 2)
+    scores = g.op("Mul", g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 2, 4, 3])), g.scalar(found[2], q))
+    p = g.op("Softmax", g.op("Add", scores, masked.input[1]), axis=-1)
+    return g.op("Reshape", g.op("MatMul", p, v), g.const([0, -1, rows, size]))
+
+
 # Views ----------------------------------------------------------------------------------------------------------------------
 
 @rule("Unsqueeze")
