@@ -1,14 +1,15 @@
 //===- LowBitPlan.cpp - Tiles of products with packed weights by a model --===//
 //
-// Measured on an H200 (bursts), clocks of a multiprocessor at 1.755 GHz: a
-// product of 64 rows, 16 k and up to 256 columns with A in registers takes
-// 13 (8 and 16 columns), 16 (32), then half its columns; the decode of 256 rows
-// by 128 columns of symmetric int4 takes 850. Of the lesser of both, about a
-// third is not hidden, a quarter with two blocks, next to nothing of wide
-// tiles, whose results take 2.6 us and more, or half of it where they leave as
-// boxes while the next tile's products are under way. What a launch costs
-// beside its turns is 2 us, a cluster's sums 0.6 us. Clusters of four do not
-// fill the card.
+// Measured on an H200 (bursts), clocks of a multiprocessor at 1.755 GHz, which
+// the power of more than 128 rows brings down (1.6 to 1.7 GHz, 1.35 without
+// rests, of cuBLAS 1.5 to 1.6): a product of 64 rows, 16 k and up to 256
+// columns with A in registers takes 13 (8 and 16 columns), 16 (32), then half
+// its columns; the decode of 256 rows by 128 columns of symmetric int4 takes
+// 850. Of the lesser of both, about a third is not hidden, a quarter with two
+// blocks, next to nothing of wide tiles, whose results take 2.6 us and more, or
+// half of it where they leave as boxes while the next tile's products are under
+// way. What a launch costs beside its turns is 2 us, a cluster's sums 0.6 us.
+// Clusters of four do not fill the card.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,8 @@ static double productClocks(unsigned columns) {
 
 double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
                            const LowBitTile &t) {
-  constexpr double kClocks = 1755, kBytes = 4.3e6; // a microsecond
+  constexpr double kBytes = 4.3e6; // a microsecond
+  const double clocks = rows > 128 ? 1690 : 1755;
   int64_t rowTiles = llvm::divideCeil(problem.n, int64_t(t.rows()));
   int64_t columnTiles = llvm::divideCeil(rows, int64_t(t.columns));
   int64_t turns = llvm::divideCeil(problem.k, int64_t(kLowBitTurn));
@@ -48,7 +50,7 @@ double kernels::lowBitTime(const LowBitProblem &problem, int64_t rows,
   double turn = std::max(products, decode) + open * std::min(products, decode);
   // Few rows of the weight: the latency of a turn shows.
   turn = std::max(turn, t.sharers > 1 ? 260.0 : 450.0);
-  double compute = waves * double(own) * turn * t.resident / kClocks;
+  double compute = waves * double(own) * turn * t.resident / clocks;
   double weights = double(problem.n) * double(problem.k) * problem.bits / 8;
   double others = 2.0 * double(rows) * double(problem.k + problem.n);
   double pulling = std::min(1.0, double(blocks) / double(t.resident) / 100);
