@@ -40,8 +40,8 @@ static bool isScores(Value value, unsigned depth = 6) {
     return getSymShape(product.getRhs()).size() > 2 &&
            !isConstantDerived(product.getLhs()) &&
            !isConstantDerived(product.getRhs());
-  return isa<AddOp, MulOp, DivOp, WhereOp>(op) && op->hasOneUse() &&
-         llvm::any_of(op->getOperands(), [&](Value operand) {
+  return isa<AddOp, MulOp, DivOp, WhereOp, TanhOp, CastOp, MaxOp>(op) &&
+         op->hasOneUse() && llvm::any_of(op->getOperands(), [&](Value operand) {
            return isScores(operand, depth - 1);
          });
 }
@@ -73,7 +73,8 @@ struct TransposeOfScores final : OpRewritePattern<TransposeOp> {
   LogicalResult matchAndRewrite(TransposeOp op,
                                 PatternRewriter &rewriter) const override {
     Operation *inner = op.getInput().getDefiningOp();
-    if (!isa_and_nonnull<AddOp, MulOp, DivOp, WhereOp>(inner) ||
+    if (!isa_and_nonnull<AddOp, MulOp, DivOp, WhereOp, TanhOp, CastOp, MaxOp>(
+            inner) ||
         !swapsLast(op) || !isScores(op.getInput()))
       return rewriter.notifyMatchFailure(op, "input is no scores");
     SmallVector<Value> operands;

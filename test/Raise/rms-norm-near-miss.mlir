@@ -51,3 +51,31 @@ func.func @other(%x: tensor<4x64xf32>, %y: tensor<4x64xf32>) -> tensor<4x64xf32>
   %4 = fusion.mul %y, %3 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
   return %4 : tensor<4x64xf32>
 }
+
+// -----
+
+// A least value of the root instead of epsilon inside.
+// CHECK: [Missed] rms_norm {{.*}} expected="epsilon added inside the root", found="a least value of the root"{{.*}} reason=PATTERN, stopped=fusion.max
+func.func @least_length(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %eps = fusion.constant dense<1.0e-6> : tensor<f32>
+  %0 = fusion.square %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = fusion.reduce_mean %0 axes = [1] {keepdims} : (tensor<4x64xf32>) -> tensor<4x1xf32>
+  %2 = fusion.sqrt %1 : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %3 = fusion.max %2, %eps : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %4 = fusion.div %x, %3 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
+  return %4 : tensor<4x64xf32>
+}
+
+// -----
+
+// A least value of the mean.
+// CHECK: [Missed] rms_norm {{.*}} expected="a mean of squares"{{.*}} reason=PATTERN, stopped=fusion.max
+func.func @least_mean(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  %eps = fusion.constant dense<1.0e-6> : tensor<f32>
+  %0 = fusion.square %x : (tensor<4x64xf32>) -> tensor<4x64xf32>
+  %1 = fusion.reduce_mean %0 axes = [1] {keepdims} : (tensor<4x64xf32>) -> tensor<4x1xf32>
+  %2 = fusion.max %1, %eps : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+  %3 = fusion.rsqrt %2 : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %4 = fusion.mul %x, %3 : (tensor<4x64xf32>, tensor<4x1xf32>) -> tensor<4x64xf32>
+  return %4 : tensor<4x64xf32>
+}

@@ -1,6 +1,6 @@
 """Writes operators of ONNX models by algebraically equal ones and asks that they are raised all the same, or explained.
 
-    respell.py --bin build/dev/bin [--models DIR] [--rule REGEX] [--base REGEX] [--pairs N] [--seed N] [--keep DIR]
+    respell.py --bin build/dev/bin [--models DIR] [--rule REGEX] [--base REGEX] [--pairs N | --wrong N] [--seed N] [--keep DIR]
 
 Every rule (respell_rules.py) on every small model (respell_models.py), exported fixture (exports/) and file of DIR (NAME.onnx with
 inputs NAME.npz, keys in:NAME), and N random pairs of rules. A case passes when
@@ -26,7 +26,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python")]
 
 import respell_models  # noqa: E402
 from fusion import testing  # noqa: E402
-from respell_rules import RULES, Graph  # noqa: E402
+from respell_rules import RULES, Graph, perturbed  # noqa: E402
 
 PATTERNS = ("rms_norm", "layer_norm", "silu", "gelu", "rope", "attention", "softmax", "kv_append")
 LIMIT = 2e-5  # fp32: norm of the difference over the norm
@@ -143,22 +143,48 @@ def case(base, rules, seed, folder, probability=1.0):
     return check(fused, fused_now, misses) if outcome == "raised" else outcome
 
 
+def wrong_case(base, seed, folder):
+    """A respelled model with another meaning: its numbers are onnxruntime's, whatever is raised."""
+    r = random.Random(seed)
+    rules = r.sample(base.applicable(list(RULES)), 1)
+    proto = perturbed(Graph(base.proto).apply(rules[0]), r)
+    if proto is None:
+        return None
+    try:
+        proto = onnx.shape_inference.infer_shapes(proto, strict_mode=True)
+        reference = testing.run_onnxruntime(proto, base.feeds)
+        half = testing.run_onnxruntime(proto, {n: (a * np.float32(1 + 2e-7)).astype(a.dtype) for n, a in base.feeds.items()})
+    except Exception:  # nodes that do not fit together say nothing
+        return None
+    # What the last bit of an input changes, no implementation has to agree on.
+    if any(not np.isfinite(y).all() or testing.error(half[n], y) > base.limit / 10 for n, y in reference.items()):
+        return None
+    artifact = examine(proto, folder)[3]
+    found = testing.tools.run(artifact, base.feeds)
+    for n, y in reference.items():
+        error = testing.error(found[testing.file_name(n)], y)
+        if error > base.limit:
+            raise Mismatch(f"output {n}: error {error:.1e} of another meaning")
+    return "right"
+
+
 def run(cases, keep=None):
     """Counts outcomes; returns the failures."""
     outcomes, failures = collections.Counter(), []
     with tempfile.TemporaryDirectory() as tmp:
         for base, rules, seed, probability in cases:
             try:
-                outcome = case(base, rules, seed, pathlib.Path(tmp), probability)
+                folder = pathlib.Path(tmp)
+                outcome = case(base, rules, seed, folder, probability) if rules else wrong_case(base, seed, folder)
             except (Mismatch, testing.ToolError, AssertionError) as e:
                 outcome = "failed"
-                failures.append(f"{base.name} {'+'.join(rules)} seed {seed}: {str(e)[-900:]}")
+                failures.append(f"{base.name} {'+'.join(rules) or 'wrong'} seed {seed}: {str(e)[-900:]}")
                 print("FAIL", failures[-1], flush=True)
                 if keep:
-                    (pathlib.Path(tmp) / "m.onnx").rename(keep / f"{base.name}-{'-'.join(rules)}.onnx")
+                    (pathlib.Path(tmp) / "m.onnx").rename(keep / f"{base.name}-{'-'.join(rules) or seed}.onnx")
             if outcome:
                 outcomes[outcome.split(":")[0]] += 1
-                if not outcome == "raised" and keep:
+                if outcome not in ("raised", "right") and keep:
                     print(f"{base.name} {'+'.join(rules)}: {outcome}", flush=True)
     return outcomes, failures
 
@@ -185,6 +211,7 @@ def main():
     p.add_argument("--rule", default="")
     p.add_argument("--base", default="")
     p.add_argument("--pairs", type=int, default=0)
+    p.add_argument("--wrong", type=int, default=0, help="respelled models with a random change of their meaning: only the numbers are checked")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--keep", type=pathlib.Path, help="folder for respelled files that fail; prints what is explained too")
     a = p.parse_args()
@@ -194,6 +221,8 @@ def main():
         bases = [*small_models(), *exported(), *(stored(a.models) if a.models else ())]
         bases = [b for b in bases if re.search(a.base, b.name)]
         cases = pairs(bases, a.pairs, a.seed, a.rule) if a.pairs else single(bases, a.rule, a.seed)
+        if a.wrong:
+            cases = [(bases[i % len(bases)], (), a.seed + i, 1.0) for i in range(a.wrong)]
         outcomes, failures = run(cases, a.keep)
     print(", ".join(f"{n} {k}" for k, n in sorted(outcomes.items())))
     sys.exit(bool(failures))

@@ -988,3 +988,134 @@ def matmul_of_transposed_weight(g, n):
     if w is None or w.ndim != 2:
         return None
     return g.op("MatMul", n.input[0], g.op("Transpose", g.const(w.T.copy(), w.dtype), perm=[1, 0]))
+
+
+# Around operators -----------------------------------------------------------------------------------------------------------
+
+def broadcast_operand(g, n):
+    """The index of an operand that an elementwise operator broadcasts to its result."""
+    whole = g.dims(n.output[0])
+    for i, x in enumerate(n.input):
+        if g.element(x) == T.FLOAT and whole and g.dims(x) is not None and g.dims(x) != whole and g.dims(n.input[1 - i]) == whole:
+            return i
+    return None
+
+
+def with_operand(g, n, i, value):
+    return g.op(n.op_type, *(value if k == i else x for k, x in enumerate(n.input)))
+
+
+@rule("Add", "Sub", "Mul", "Div")
+def operand_expanded(g, n):
+    i = broadcast_operand(g, n)
+    return with_operand(g, n, i, g.op("Expand", n.input[i], g.op("Shape", n.input[1 - i], element=T.INT64))) if i is not None else None
+
+
+@rule("Add", "Sub", "Mul", "Div")
+def operand_tiled(g, n):
+    i = broadcast_operand(g, n)
+    whole = g.dims(n.output[0])
+    if i is None or not all(isinstance(d, int) for d in whole + g.dims(n.input[i])):
+        return None
+    own = [1] * (len(whole) - g.rank(n.input[i])) + g.dims(n.input[i])
+    wide = g.op("Reshape", n.input[i], g.const(own))
+    return with_operand(g, n, i, g.op("Tile", wide, g.const([w // o for w, o in zip(whole, own)])))
+
+
+@rule("Add", "Sub", "Mul", "Div")
+def operand_with_more_axes(g, n):
+    i = broadcast_operand(g, n)
+    if i is None or g.rank(n.input[i]) == g.rank(n.output[0]):
+        return None
+    return with_operand(g, n, i, g.op("Unsqueeze", n.input[i], g.const(np.arange(g.rank(n.output[0]) - g.rank(n.input[i])))))
+
+
+@rule("ReduceMean", "Softmax", "Sigmoid", "Erf", "Sqrt", "Exp", "Reciprocal")
+def computed_in_double(g, n):
+    if g.element(n.output[0]) != T.FLOAT:
+        return None
+    wide = g.op("Cast", n.input[0], element=T.DOUBLE, to=T.DOUBLE)
+    attributes = {a.name: h.get_attribute_value(a) for a in n.attribute}
+    return g.op("Cast", g.op(n.op_type, wide, *n.input[1:], **attributes), element=T.FLOAT, to=T.FLOAT)
+
+
+@rule("Mul", "Add", "MatMul", "Softmax")
+def input_turned_and_back(g, n):
+    x, rank = n.input[0], g.rank(n.input[0])
+    if not rank or rank < 2 or g.element(x) != T.FLOAT or x in g.constants:
+        return None
+    perm = [rank - 1, *range(rank - 1)]
+    back = g.op("Transpose", g.op("Transpose", x, perm=perm), perm=[perm.index(k) for k in range(rank)])
+    return g.op(n.op_type, back, *n.input[1:], **{a.name: h.get_attribute_value(a) for a in n.attribute})
+
+
+@rule("Mul", "Add", "MatMul", "Softmax", "Sigmoid", "Erf", "Tanh")
+def input_flattened_and_back(g, n):
+    x = n.input[0]
+    if not g.rank(x) or g.element(x) != T.FLOAT or x in g.constants:
+        return None
+    back = g.op("Reshape", g.op("Reshape", x, g.const([-1])), g.op("Shape", x, element=T.INT64))
+    return g.op(n.op_type, back, *n.input[1:], **{a.name: h.get_attribute_value(a) for a in n.attribute})
+
+
+@rule("Softmax", "Sigmoid", "Sqrt", "Erf", "Tanh", "Exp", "ReduceMean", "Neg")
+def input_behind_identities(g, n):
+    x = g.op("Dropout", g.op("Identity", n.input[0]))
+    return g.op(n.op_type, x, *n.input[1:], **{a.name: h.get_attribute_value(a) for a in n.attribute})
+
+
+# Other meanings -------------------------------------------------------------------------------------------------------------
+
+OTHER = {"Add": ("Sub", "Mul"), "Sub": ("Add",), "Mul": ("Add", "Div"), "Div": ("Mul",), "Sigmoid": ("Tanh",), "Tanh": ("Sigmoid", "Erf"), "Erf": ("Tanh",), "Exp": ("Sigmoid",),
+         "ReduceMean": ("ReduceSum", "ReduceMax"), "ReduceSum": ("ReduceMean", "ReduceMax"), "ReduceMax": ("ReduceMin",), "Sqrt": ("Abs",), "Neg": ("Abs", "Identity"), "Reciprocal": ("Abs",)}
+
+
+def perturbed(model, r):
+    """The model with one node or constant changed: what is raised must say so, and no test knows how."""
+    g = Graph(model)
+    nodes = [n for n in g.model.graph.node if n.input and (g.element(n.output[0]) == T.FLOAT or n.op_type in OTHER)]
+    n = r.choice(nodes)
+    kind = r.choice(("operator", "operands", "constant", "constant", "element", "axis", "other"))
+    constants = [i for i, x in enumerate(n.input) if x in g.constants and g.element(x) == T.FLOAT]
+    if kind == "operator" and n.op_type in OTHER:
+        n.op_type = r.choice(OTHER[n.op_type])
+    elif kind == "operands" and n.op_type in ("Sub", "Div", "Concat", "MatMul") and len(n.input) > 1:
+        n.input[0], n.input[1] = n.input[1], n.input[0]
+    elif kind == "constant" and constants:
+        i = r.choice(constants)
+        n.input[i] = g.const(g.constants[n.input[i]] * r.choice((-1, 0.5, 1.01, 2)), np.float32)
+    elif kind == "element" and constants:
+        i = r.choice(constants)
+        array = g.constants[n.input[i]].copy()
+        array.reshape(-1)[r.randrange(array.size)] += 0.25
+        n.input[i] = g.const(array, np.float32)
+    elif kind == "axis" and attribute(n, "axis") is not None:
+        next(a for a in n.attribute if a.name == "axis").i = r.choice((0, 1, -1, -2))
+    elif kind == "other":
+        dims = g.dims(n.input[0])
+        same = [x for x, (element, d) in g.types.items() if d == dims and element == T.FLOAT and x != n.input[0]]
+        if dims is None or not same:
+            return None
+        n.input[0] = r.choice(same)
+    else:
+        return None
+    del g.model.graph.value_info[:]
+    for v in g.model.graph.output:
+        v.type.tensor_type.ClearField("shape")
+    return sort(g.model)
+
+
+def sort(model):
+    """Nodes in an order in which each follows what it reads; None where there is none."""
+    done = {t.name for t in model.graph.initializer} | {v.name for v in model.graph.input} | {""}
+    left, ordered = list(model.graph.node), []
+    while left:
+        ready = [n for n in left if done.issuperset(n.input)]
+        if not ready:
+            return None
+        ordered += ready
+        done.update(y for n in ready for y in n.output)
+        left = [n for n in left if n not in ready]
+    del model.graph.node[:]
+    model.graph.node.extend(ordered)
+    return model

@@ -1,4 +1,5 @@
-"""Operators written by algebraically equal ones: every rule of respell_rules.py on one of the small models, and pairs of rules."""
+"""Operators written by algebraically equal ones: every rule of respell_rules.py on one of the small models, pairs of rules, and
+respelled models with another meaning."""
 import pathlib
 import random
 import tempfile
@@ -7,7 +8,7 @@ import unittest
 import respell
 from fusion import testing
 
-SEED, PAIRS = 6, 24
+SEED, PAIRS, WRONG = 6, 24, 40
 
 
 class RespellTest(unittest.TestCase):
@@ -36,6 +37,11 @@ class RespellTest(unittest.TestCase):
             with self.subTest(name):
                 bases = r.sample(self.small, len(self.small)) + self.exported
                 self.assertIsNotNone(self.first_outcome(bases, (name,), SEED), "no model has what the rule rewrites")
+
+    def test_other_meanings(self):
+        """A change of meaning on top: the numbers follow it, whatever looks like a pattern."""
+        outcomes = [respell.wrong_case(self.small[i % len(self.small)], 1000 * SEED + i, self.folder) for i in range(WRONG)]
+        self.assertGreater(outcomes.count("right"), WRONG // 6)
 
     def test_pairs(self):
         for base, rules, seed, probability in respell.pairs(self.small, PAIRS, SEED):
