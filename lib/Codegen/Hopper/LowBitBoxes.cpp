@@ -49,11 +49,11 @@ void LowBitTemplate::writeBox(Fragments &from, Value result, unsigned first,
                                 elementType(product.first.getResult()), true);
       values.push_back(k.wrap(value));
     }
-    Val m = from.column + int64_t(8 * (i / 4) + i % 2);
+    Val m = from.column + (8 * int64_t(i / 4) + i % 2);
     position = *ix.delinearize(ix.index(Value(k.toIndex(m))),
                                ArrayRef<SymExpr>(mm.space).drop_back(), 1);
     position.push_back(
-        ix.index(Value(k.toIndex(from.row + int64_t(8 * half)))));
+        ix.index(Value(k.toIndex(from.row + 8 * int64_t(half)))));
     return k.wrap(group.emitVector(result, position));
   };
   Type element = elementType(result);
@@ -106,7 +106,7 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
         unsigned count =
             std::min(atOnce, (tile.columns - first) / kLowBitBoxRows);
         auto bufferOf = [&](unsigned at) {
-          return k.at(area, int64_t(half * atOnce + at) * kLowBitBoxBytes);
+          return k.at(area, (int64_t(half) * atOnce + at) * kLowBitBoxBytes);
         };
         // The boxes that left the half before are read: all but the last ones.
         k.when(leader,
@@ -121,7 +121,7 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
           for (unsigned at = 0; at < count; ++at)
             storeTile(k, f.maps[mm.resultMap() + i], bufferOf(at),
                       {firstRow,
-                       item.column0 + int64_t(first + at * kLowBitBoxRows)});
+                       item.column0 + (int64_t(first) + at * kLowBitBoxRows)});
           commitStores(k);
         });
         ++number;
