@@ -10,7 +10,7 @@ Medians of rounds in random order, each operation repeated over random tensors t
 the rounds) is printed. All repetitions of an operation are one CUDA graph, ours and the peers', of the same number where one is
 given (about 1.8 ms of work), and timed alike: by the processor's clock until the run is complete, less a run of one tiny kernel
 (a session's for ours, a graph's for the peers) made just before. Where a variant rests before each run, so do all of its point:
-products of more than 64 rows, in 16 bits and with packed weights, for 5 ms, of more than 1024 rows for 20 ms, since each would run
+products of 64 rows and more, in 16 bits and with packed weights, for 5 ms, of more than 1024 rows for 20 ms, since each would run
 at the clocks that the power of the one before it left. Packed ones of so many rows are raced without rests as well, of which
 nothing is asked. Ceilings (bytes read and copied, bf16 FLOPs) are measured first.
 `predicted` is the compiler's model of each kernel's template (--explain), made before the run.
