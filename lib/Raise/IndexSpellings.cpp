@@ -227,6 +227,35 @@ struct ProductWithPermutation final : OpRewritePattern<MatmulOp> {
 };
 } // namespace
 
+namespace {
+/// x[.., ::-1] of two elements -> concat(x[.., 1:2], x[.., 0:1])
+struct ReversedPair final : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op,
+                                PatternRewriter &rewriter) const override {
+    SymShape shape = getSymShape(op.getResult()),
+             source = getSymShape(op.getInput()),
+             starts = getExprs(op.getStarts());
+    std::optional<int64_t> axis;
+    for (auto [i, step] : llvm::enumerate(op.getSteps())) {
+      if (step == 1 && shape[i] == source[i])
+        continue;
+      if (axis || step != -1 || shape[i] != SymExpr(2) ||
+          source[i] != SymExpr(2) || starts[i] != SymExpr(1))
+        return rewriter.notifyMatchFailure(op, "no two elements reversed");
+      axis = i;
+    }
+    if (!axis)
+      return rewriter.notifyMatchFailure(op, "no axis is reversed");
+    Value x = op.getInput();
+    Value second = createSlice(rewriter, op.getLoc(), x, *axis, 1, 1);
+    Value first = createSlice(rewriter, op.getLoc(), x, *axis, 0, 1);
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, ValueRange{second, first}, *axis);
+    return success();
+  }
+};
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // Pieces
 //===----------------------------------------------------------------------===//
@@ -404,8 +433,9 @@ struct SignsOfPairs final : OpRewritePattern<MulOp> {
 } // namespace
 
 void raise::populateIndexSpellings(RewritePatternSet &patterns) {
-  patterns.add<GatherOfSteps, GatherOfTwoRuns, GatherOfSwappedPairs,
-               GatherOfRepeats, ProductWithPermutation, ConcatOfRepeats,
-               ConcatOfNeighbours, SignsOfConcat, SignsOfPairs>(
-      patterns.getContext());
+  patterns
+      .add<GatherOfSteps, GatherOfTwoRuns, GatherOfSwappedPairs,
+           GatherOfRepeats, ProductWithPermutation, ReversedPair,
+           ConcatOfRepeats, ConcatOfNeighbours, SignsOfConcat, SignsOfPairs>(
+          patterns.getContext());
 }

@@ -180,6 +180,18 @@ static Value getCofactor(Value value, Value factor) {
   return {};
 }
 
+/// `table` without leading axes of size 1 that a view adds.
+static Value dropLeadingUnits(Value table) {
+  while (auto reshape = table.getDefiningOp<ReshapeOp>()) {
+    SymShape from = getSymShape(reshape.getInput()), to = getSymShape(table);
+    size_t added = to.size() - std::min(from.size(), to.size());
+    if (added == 0 || ArrayRef(to).drop_front(added) != ArrayRef<SymExpr>(from))
+      break;
+    table = reshape.getInput();
+  }
+  return table;
+}
+
 /// (a*cos - b*sin, b*cos + a*sin) of the products `left` and `right` and the
 /// sum; `way` says which operands are a, b and b's product in the sum.
 static std::optional<RopeMatch> matchFactors(Operation *left, Operation *right,
@@ -193,7 +205,8 @@ static std::optional<RopeMatch> matchFactors(Operation *left, Operation *right,
         secondSin = getCofactor(other(sum, k), a);
   if (!secondCos || !secondSin)
     return std::nullopt;
-  bool isSame = secondCos == cos && secondSin == sin;
+  bool isSame = dropLeadingUnits(secondCos) == dropLeadingUnits(cos) &&
+                dropLeadingUnits(secondSin) == dropLeadingUnits(sin);
   if (isSame == ownTables ||
       (ownTables && (interleaved || !sameShape(cos, secondCos) ||
                      !sameShape(sin, secondSin))))

@@ -184,6 +184,30 @@ struct ShiftedSoftmax final : OpRewritePattern<SoftmaxOp> {
   }
 };
 
+/// (c * softmax(x)) v -> c * (softmax(x) v)
+struct ScaledProbabilities final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    Operation *scale = op.getLhs().getDefiningOp();
+    auto scaled = getScaled(op.getLhs());
+    if (!scaled || !scaled->x.getDefiningOp<SoftmaxOp>() ||
+        !scale->hasOneUse() || !isFloat(op.getResult()))
+      return rewriter.notifyMatchFailure(op, "no probabilities times a number");
+    Location loc = op.getLoc();
+    Value product =
+        MatmulOp::create(rewriter, loc, op.getType(), scaled->x, op.getRhs(),
+                         op.getTransposeLhs(), op.getTransposeRhs());
+    Type element = elementType(op.getResult());
+    Attribute factor = FloatAttr::get(element, scaled->factor);
+    Value number = ConstantOp::create(
+        rewriter, loc,
+        DenseElementsAttr::get(RankedTensorType::get({}, element), factor));
+    rewriter.replaceOpWithNewOp<MulOp>(op, op.getType(), product, number);
+    return success();
+  }
+};
+
 /// transpose(softmax(transpose(x))) -> softmax(x) over the axis where it was
 struct SoftmaxBetweenTransposes final : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -210,6 +234,6 @@ struct SoftmaxBetweenTransposes final : OpRewritePattern<TransposeOp> {
 
 void raise::populateSoftmaxSpellings(RewritePatternSet &patterns) {
   patterns.add<RaiseSoftmax<DivOp>, RaiseSoftmax<MulOp>, RaiseLogSoftmax,
-               ExpOfLogSoftmax, ShiftedSoftmax, SoftmaxBetweenTransposes>(
-      patterns.getContext());
+               ExpOfLogSoftmax, ShiftedSoftmax, ScaledProbabilities,
+               SoftmaxBetweenTransposes>(patterns.getContext());
 }

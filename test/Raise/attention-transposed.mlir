@@ -65,3 +65,18 @@ func.func @groups(%q: tensor<1x2x3x4x8xf32>, %k: tensor<1x2x1x6x8xf32>, %v: tens
   %3 = fusion.matmul %2, %v : (tensor<1x2x3x4x6xf32>, tensor<1x2x1x6x8xf32>) -> tensor<1x2x3x4x8xf32>
   return %3 : tensor<1x2x3x4x8xf32>
 }
+
+// -----
+
+// Scaled probabilities: the number goes behind the product.
+// CHECK-LABEL: func.func @scaled_probabilities
+// CHECK: %[[A:.*]] = fusion.attention %arg0, %arg1, %arg2 {
+// CHECK: fusion.mul %[[A]], %{{.*}}
+func.func @scaled_probabilities(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32> {
+  %c = fusion.constant dense<0.5> : tensor<f32>
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x2x4x8xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x6xf32>
+  %1 = fusion.softmax %0 axis = 3 : (tensor<1x2x4x6xf32>) -> tensor<1x2x4x6xf32>
+  %2 = fusion.mul %1, %c : (tensor<1x2x4x6xf32>, tensor<f32>) -> tensor<1x2x4x6xf32>
+  %3 = fusion.matmul %2, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
+  return %3 : tensor<1x2x4x8xf32>
+}

@@ -65,3 +65,25 @@ func.func @no_neighbours(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %0 = fusion.concat %b, %a axis = 0 : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @reversed_pair
+// CHECK-DAG: %[[A:.*]] = fusion.slice %arg0 starts = ["0", "1"] steps = [1, 1] : (tensor<3x2xf32>) -> tensor<3x1xf32>
+// CHECK-DAG: %[[B:.*]] = fusion.slice %arg0 starts = ["0", "0"] steps = [1, 1] : (tensor<3x2xf32>) -> tensor<3x1xf32>
+// CHECK: fusion.concat %[[A]], %[[B]] axis = 1
+func.func @reversed_pair(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
+  %0 = fusion.slice %x starts = ["0", "1"] steps = [1, -1] : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %0 : tensor<3x2xf32>
+}
+
+// -----
+
+// Of more elements a reversal stays a slice.
+// CHECK-LABEL: func.func @reversed
+// CHECK: fusion.slice
+// CHECK-NOT: fusion.concat
+func.func @reversed(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %0 = fusion.slice %x starts = ["0", "3"] steps = [1, -1] : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %0 : tensor<3x4xf32>
+}

@@ -732,6 +732,89 @@ def rotation_by_halves(g, n):
     return None
 
 
+def rotated_pairs(g, n):
+    """(x, cos, sin, size) where a node flattens the stack of (a cos - b sin, a sin + b cos), a and b the even and odd elements of x."""
+    stack = g.made_by(n.input[0], "Concat")
+    columns = [g.made_by(x, "Unsqueeze") for x in stack.input] if stack is not None and len(stack.input) == 2 else [None]
+    sub = g.made_by(columns[0].input[0], "Sub") if None not in columns else None
+    left, right = (g.made_by(x, "Mul") for x in sub.input) if sub is not None else (None, None)
+    if left is None or right is None or g.rank(n.output[0]) != 4:
+        return None
+    x, size = whole(g, left.input[0]), g.size(n.output[0], 3)
+    return (x, left.input[1], right.input[1], size) if x and size and x == whole(g, right.input[0]) else None
+
+
+def doubled(g, table, size):
+    """Each element of the last axis of a constant twice in a row."""
+    return g.const(np.repeat(g.constants[table], 2, -1), np.float32) if table in g.constants else None
+
+
+@rule("Reshape")
+def pairs_by_gather(g, n):
+    found = rotated_pairs(g, n)
+    cos, sin = (doubled(g, t, found[3]) for t in found[1:3]) if found else (None, None)
+    if not cos or not sin:
+        return None
+    x, size = found[0], found[3]
+    swapped = g.op("Gather", x, g.const(np.arange(size) ^ 1), axis=3)
+    signed = g.op("Mul", swapped, g.scalar(np.tile([-1, 1], size // 2), x))
+    return g.op("Add", g.op("Mul", x, cos), g.op("Mul", signed, sin))
+
+
+@rule("Reshape")
+def pairs_by_stack(g, n):
+    found = rotated_pairs(g, n)
+    cos, sin = (doubled(g, t, found[3]) for t in found[1:3]) if found else (None, None)
+    if not cos or not sin:
+        return None
+    x, size = found[0], found[3]
+    pairs = g.op("Reshape", x, g.const([0, 0, 0, size // 2, 2]))
+    odd, even = (g.op("Gather", pairs, g.const(k), axis=4) for k in (1, 0))
+    stack = g.op("Concat", g.unsqueeze(g.op("Neg", odd), -1), g.unsqueeze(even, -1), axis=-1)
+    return g.op("Add", g.op("Mul", x, cos), g.op("Mul", g.op("Reshape", stack, g.const([0, 0, 0, size])), sin))
+
+
+@rule("Reshape")
+def pairs_by_flip(g, n):
+    """The pairs turned by a slice with a negative step, the signs in the sines."""
+    found = rotated_pairs(g, n)
+    cos, sin = (doubled(g, t, found[3]) for t in found[1:3]) if found else (None, None)
+    if not cos or not sin:
+        return None
+    x, size = found[0], found[3]
+    pairs = g.op("Reshape", x, g.const([0, 0, 0, size // 2, 2]))
+    flipped = g.op("Reshape", g.part(pairs, 4, 1, -3, -1), g.const([0, 0, 0, size]))
+    signed = g.const(g.constants[sin] * np.tile([-1, 1], size // 2), np.float32)
+    return g.op("Add", g.op("Mul", signed, flipped), g.op("Mul", x, cos))
+
+
+@rule("Reshape")
+def pairs_by_split(g, n):
+    """Columns of x as [.., n, 2] by Split, which keeps their axis."""
+    found = rotated_pairs(g, n)
+    if not found:
+        return None
+    x, cos, sin, size = found
+    pairs = g.op("Reshape", x, g.const([0, 0, 0, size // 2, 2]))
+    g.count += 1
+    a, b = (f"respelled.column.{g.count}.{k}" for k in (0, 1))
+    g.emitted.append(h.make_node("Split", [pairs, g.const([1, 1])], [a, b], name=a, axis=4))
+    cos, sin = g.unsqueeze(cos, -1), g.unsqueeze(sin, -1)
+    first = g.op("Sub", g.op("Mul", a, cos), g.op("Mul", b, sin))
+    second = g.op("Add", g.op("Mul", a, sin), g.op("Mul", b, cos))
+    return g.op("Reshape", g.op("Concat", first, second, axis=4), g.const([0, 0, 0, size]))
+
+
+@rule("MatMul")
+def probabilities_scaled(g, n):
+    """(p / 2) v * 2."""
+    softmax = g.made_by(n.input[0], "Softmax")
+    if softmax is None or not over_last(g, softmax):
+        return None
+    half = g.op("Mul", n.input[0], g.scalar(0.5, n.input[0]))
+    return g.op("Mul", g.op("MatMul", half, n.input[1]), g.scalar(2, n.input[0]))
+
+
 @rule("Slice")
 def slice_as_gather(g, n):
     given = [g.constants.get(x) for x in n.input[1:]]
