@@ -333,6 +333,8 @@ static std::optional<SymElements> leaf(Operation *op, RankedTensorType type) {
 /// Whether some operand has elements that are sizes.
 bool SymEval::readsSizes(Operation *op) {
   return llvm::any_of(op->getOperands(), [&](Value operand) {
+    if (operand.getDefiningOp<ConstantOp>())
+      return false; // weights too: their elements are not looked at
     const SymElements *elements = find(operand);
     return elements && !elements->isConstant();
   });
