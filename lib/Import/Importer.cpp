@@ -210,6 +210,8 @@ static bool isConditional(const Node &node) {
 
 /// Why no handler will do, as far as the node itself tells; else empty.
 static std::string whyUnsupported(const Node &node) {
+  if (node.isCall)
+    return "";
   if (!node.schema)
     return unknownOperator(node);
   if (!node.problem.empty())

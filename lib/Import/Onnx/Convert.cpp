@@ -143,6 +143,8 @@ Node GraphConverter::convertNode(const onnx::NodeProto &proto, size_t index,
   // Without an opset no operator is known; the import lists such nodes.
   auto opset = model.opsets.find(node.domain);
   node.opset = opset == model.opsets.end() ? 0 : opset->second;
+  node.isCall = model.recursive.count({proto.domain(), proto.op_type()}) != 0;
+  node.isBroken |= node.isCall;
   checkNode(proto, node);
   return node;
 }

@@ -295,8 +295,24 @@ void inlineOperators(onnx::ModelProto &proto, const Model &model,
 
 void onnxfile::inlineFunctions(onnx::ModelProto &proto, Model &model,
                                const IsImported &isImported) {
-  if (proto.functions_size()) {
-    onnx::checker::check_function_call_cycles(proto);
+  bool inlines = proto.functions_size() > 0;
+  if (inlines)
+    try {
+      onnx::checker::check_function_call_cycles(proto);
+    } catch (const std::exception &error) {
+      // "Cycle detected in ...: a::F -> a::F. Model-local functions must ..."
+      std::string text = error.what();
+      text.resize(std::min(text.find(". Model"), text.size()));
+      size_t colon = text.find(": ");
+      model.faults.push_back(
+          "local functions call themselves: " +
+          (colon == std::string::npos ? text : text.substr(colon + 2)) +
+          "; export the model without recursion");
+      for (const auto &function : proto.functions())
+        model.recursive.insert({function.domain(), function.name()});
+      inlines = false;
+    }
+  if (inlines) {
     CallCheck(proto, model.faults).run(proto);
     if (InlinedSize(proto).count(proto.graph().node()) > maxNodes)
       throw FileError("more than " + std::to_string(maxNodes) +

@@ -124,6 +124,7 @@ struct Node {
   const void *schema = nullptr; ///< for checkTypes()
   std::string problem;          ///< why the onnx library refuses the node
   bool isBroken = false;        ///< one of the model's `faults` is about it
+  bool isCall = false;          ///< of a function that calls itself
 
   const Attribute *find(const std::string &attribute) const;
 };
@@ -142,6 +143,8 @@ struct Model {
   std::string producer;
   std::map<std::string, int> opsets; ///< by domain, "" for ai.onnx
   std::vector<std::string> warnings;
+  std::set<std::pair<std::string, std::string>>
+      recursive;                   ///< functions: domain and name
   std::vector<std::string> faults; ///< each once; they do not name the file
   Graph graph;
 };
