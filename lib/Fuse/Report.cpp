@@ -84,16 +84,59 @@ unsigned FusionReport::fused(StringRef kind) const {
 
 static ExpectationResult usage(const Twine &text) { return {true, text.str()}; }
 
-/// The first miss of a kind, for the message.
+namespace {
+/// What a site of a kind is, and the patterns of Raise that it is made of.
+struct KindText {
+  StringRef kind, text;
+  std::vector<StringRef> patterns;
+};
+} // namespace
+
+static const KindText &describeKind(StringRef kind) {
+  static const KindText texts[] = {
+      {"rope_attention",
+       "an attention of rotated queries and keys",
+       {"attention", "softmax", "rope"}},
+      {"dequant_matmul", "a product with weights of fewer bits", {}},
+      {"swiglu", "silu(gate) * up of one shape", {"silu"}},
+      {"geglu", "gelu(gate) * up of one shape", {"gelu"}},
+      {"add_rms_norm", "an rms_norm of a sum of two streams", {"rms_norm"}},
+      {"add_layer_norm",
+       "a layer_norm of a sum of two streams",
+       {"layer_norm", "rms_norm"}}};
+  static const KindText unknown = {"", "such a site", {}};
+  for (const KindText &text : texts)
+    if (text.kind == kind)
+      return text;
+  return unknown;
+}
+
+const SiteReport *FusionReport::almost(StringRef kind) const {
+  for (const SiteReport &site : sites)
+    if (site.outcome == Outcome::AlmostMatched &&
+        llvm::is_contained(describeKind(kind).patterns, site.kind))
+      return &site;
+  return nullptr;
+}
+
+static std::string missText(const SiteReport &site) {
+  for (const SiteInBucket &bucket : site.buckets)
+    if (!bucket.fused)
+      return "'" + site.node + "', " + bucket.code + ": " + bucket.message;
+  return "";
+}
+
+/// The first miss of a kind, for the message: a site that was not fused, else
+/// what is nearly a part of one, else what there is none of.
 static std::string firstMiss(StringRef kind, const FusionReport &report) {
-  for (const SiteReport &site : report.sites) {
-    if (site.kind != kind || site.fused())
-      continue;
-    for (const SiteInBucket &bucket : site.buckets)
-      if (!bucket.fused)
-        return "; first miss: '" + site.node + "', " + bucket.code + ": " +
-               bucket.message;
-  }
+  for (const SiteReport &site : report.sites)
+    if (site.kind == kind && !site.fused())
+      if (std::string text = missText(site); !text.empty())
+        return "; first miss: " + text;
+  if (const SiteReport *almost = report.almost(kind))
+    return "; first miss: " + almost->kind + " at " + missText(*almost);
+  if (report.found(kind) == 0)
+    return "; no node is " + describeKind(kind).text.str() + ", nor nearly one";
   return "";
 }
 

@@ -38,7 +38,8 @@ static void printKinds(const FusionReport &report, raw_ostream &os) {
   bool any = false;
   for (StringRef kind : siteKinds()) {
     unsigned found = report.found(kind);
-    if (found == 0)
+    // None is an answer where something is nearly one: the misses say what.
+    if (found == 0 && !report.almost(kind))
       continue;
     any = true;
     os << "  " << llvm::left_justify(kind, 18)

@@ -93,6 +93,8 @@ struct FusionReport {
   /// Something that looks like a pattern and was not recognised by Raise.
   void addAlmostMatched(llvm::StringRef kind, llvm::StringRef node,
                         llvm::StringRef code, llvm::StringRef message);
+  /// The first that looks like a part of a site of this kind; null if none.
+  const SiteReport *almost(llvm::StringRef kind) const;
   unsigned found(llvm::StringRef kind) const;
   unsigned fused(llvm::StringRef kind) const;
 

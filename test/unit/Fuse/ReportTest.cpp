@@ -45,6 +45,31 @@ TEST(Report, AMissNamesTheFirstSite) {
   EXPECT_NE(result.text.find("CYCLE"), std::string::npos);
 }
 
+TEST(Report, NoSiteIsExplained) {
+  FusionReport report = makeReport();
+  report.addAlmostMatched("softmax", "/exp", "PATTERN", "stopped: the sum");
+  std::string text = checkExpectations("rope_attention=1", report).text;
+  EXPECT_NE(text.find("found 0 of 0; first miss: softmax at '/exp', PATTERN: "
+                      "stopped: the sum"),
+            std::string::npos)
+      << text;
+  text = checkExpectations("add_rms_norm=1", report).text;
+  EXPECT_NE(text.find("no node is an rms_norm of a sum of two streams"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Report, NoneIsPrintedWhereSomethingIsNearlyOne) {
+  FusionReport report = makeReport();
+  report.addAlmostMatched("rope", "/add", "PATTERN", "another sum");
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  report.printSummary(os);
+  EXPECT_NE(text.find("rope_attention           0   0"), std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("geglu"), std::string::npos) << text;
+}
+
 TEST(Report, UsageErrors) {
   FusionReport report = makeReport();
   for (const char *text : {"rms_norm=1", "swiglu", "swiglu=x", "swiglu=-1"})
