@@ -2,12 +2,13 @@
 
 Each chain turns s = Shape(x), of x [a, b, 8], into the shape t of a result.
 """
+import pathlib
+import tempfile
 import unittest
 
 import numpy as np
-import onnx
 import onnxruntime
-from onnx import parser
+from onnx import helper as h, numpy_helper as nh, parser
 
 from fusion import testing
 
@@ -101,7 +102,114 @@ def model_of(chains):
     return model
 
 
+class RandomChain:
+    """Integers, floats and truth values of three elements, each computed from earlier ones; the integers are compared."""
+
+    def __init__(self, seed):
+        self.r = np.random.default_rng(seed)
+        self.nodes, self.weights = [h.make_node("Shape", ["x"], ["v0"])], []
+        self.values = {"int": ["v0"], "float": [], "bool": []}
+        for _ in range(self.r.integers(4, 14)):
+            self.r.choice([self.add_integer, self.add_truth, self.add_float, self.add_move])()
+
+    def op(self, kind, result, inputs, **attributes):
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(h.make_node(kind, inputs, [name], name=name, **attributes))
+        if result:
+            self.values[result].append(name)
+        return name
+
+    def constant(self, value, dtype=np.int64):
+        self.weights.append(nh.from_array(np.asarray(value, dtype), f"c{len(self.weights)}"))
+        return self.weights[-1].name
+
+    def pick(self, kind):
+        return str(self.r.choice(self.values[kind])) if self.values[kind] else None
+
+    def add_integer(self):
+        a, b = self.pick("int"), self.pick("int")
+        kind = self.r.choice(["Add", "Sub", "Min", "Max", "Neg", "Abs", "Sign", "Mul", "Div", "Mod", "Clip"])
+        if kind in ("Neg", "Abs", "Sign"):
+            self.op(kind, "int", [a])
+        elif kind == "Mul":
+            self.op(kind, "int", [a, self.constant(self.r.integers(-3, 5))])
+        elif kind in ("Div", "Mod"):
+            self.op(kind, "int", [a, self.constant(self.r.choice([2, 3, 4, 7, -2, -3]))])
+        elif kind == "Clip":
+            self.op(kind, "int", [a, self.constant(-3), self.constant(self.r.integers(0, 9))])
+        else:
+            self.op(kind, "int", [a, b])
+
+    def add_truth(self):
+        a, b = self.pick("int"), self.r.choice([self.pick("int"), self.constant(self.r.integers(-2, 9))])
+        truth = self.op(self.r.choice(["Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"]), "bool", [a, b])
+        other = self.op(self.r.choice(["And", "Or", "Xor"]), "bool", [truth, self.pick("bool")])
+        self.op("Where", "int", [self.op("Not", "bool", [other]), a, self.pick("int")])
+
+    def add_float(self):
+        f = self.pick("float") or self.op("Cast", "float", [self.pick("int")], to=1)
+        factor = self.constant(self.r.choice([2, 4, 0.5, 1.5]), np.float32)
+        f = self.op(self.r.choice(["Mul", "Div", "Add", "Sub"]), None, [f, factor])
+        f = self.op(self.r.choice(["Floor", "Ceil", "Round"]), "float", [f])
+        self.op("Cast", "int", [f], to=7)
+
+    def add_move(self):
+        a = self.pick("int")
+        kind = self.r.choice(["Gather", "CumSum", "Slice", "MatMul", "ScatterElements", "Reduce"])
+        if kind == "Gather":
+            self.op(kind, "int", [a, self.constant(self.r.integers(-3, 3, 3))])
+        elif kind == "CumSum":
+            self.op(kind, "int", [a, self.constant(0)], exclusive=int(self.r.integers(2)), reverse=int(self.r.integers(2)))
+        elif kind == "Slice":
+            first = self.r.integers(0, 4)
+            self.op(kind, "int", [self.op("Concat", None, [a, self.pick("int")], axis=0), self.constant([first]), self.constant([first + 3])])
+        elif kind == "MatMul":
+            self.op(kind, "int", [self.constant(self.r.integers(-1, 3, (3, 3))), a])
+        elif kind == "ScatterElements":
+            self.op(kind, "int", [a, self.constant([self.r.integers(3)]), self.constant([self.r.integers(9)])], axis=0)
+        else:
+            total = self.op(self.r.choice(["ReduceSum", "ReduceMax", "ReduceMin"]), None, [a], keepdims=1)
+            self.op("Expand", "int", [total, self.constant([3])])
+
+    def model(self):
+        names = self.values["int"][1:]
+        self.op("ConstantOfShape", None, [self.op("Abs", None, [names[-1]])])
+        outputs = [h.make_tensor_value_info(n, 7, [3]) for n in names] + [h.make_tensor_value_info(self.nodes[-1].output[0], 1, None)]
+        graph = h.make_graph(self.nodes, "g", [h.make_tensor_value_info("x", 1, ["a", "b", 8])], outputs, self.weights)
+        return h.make_model(graph, ir_version=9, opset_imports=[h.make_opsetid("", 18)])
+
+
 class ShapeChainsTest(unittest.TestCase):
+    def test_random(self):
+        quiet = onnxruntime.SessionOptions()
+        quiet.log_severity_level = 3  # it warns of unused constants
+        compiled = 0
+        for seed in range(40):
+            chain = RandomChain(seed)
+            if len(chain.values["int"]) == 1:
+                continue
+            model = chain.model()
+            session = onnxruntime.InferenceSession(model.SerializeToString(), quiet, providers=["CPUExecutionProvider"])
+            names = [o.name for o in model.graph.output]
+            with tempfile.TemporaryDirectory() as tmp:
+                (pathlib.Path(tmp) / "m.onnx").write_bytes(model.SerializeToString())
+                code, _, text = testing.tools.call("fusion-compile", f"{tmp}/m.onnx", "-o", f"{tmp}/m.fusion", "--target=host")
+                if code == 1 and "characters, expected at most" in text:
+                    continue  # deeper than a size may be
+                self.assertEqual(code, 0, text)
+                compiled += 1
+                for a, b in ((1, 1), (2, 3), (5, 4), (9, 2)):
+                    feeds = {"x": np.zeros((a, b, 8), np.float32)}
+                    expected = session.run(names[:-1], feeds)
+                    if np.prod(np.abs(expected[-1]).astype(float)) > 1e6:
+                        continue  # a result that is not worth its memory
+                    found = testing.tools.run(f"{tmp}/m.fusion", feeds)
+                    with self.subTest(seed=seed, a=a, b=b):
+                        for name, value in zip(names, expected):
+                            self.assertEqual(found[name].tolist(), value.tolist(), name)
+                        self.assertEqual(list(found[names[-1]].shape), np.abs(expected[-1]).tolist())
+        self.assertGreater(compiled, 30)
+
     def test_as_onnxruntime(self):
         model = model_of(CHAINS.values())
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
