@@ -89,6 +89,7 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
   unsigned atOnce = buffers >= mm.tileBoxes(tile)
                         ? tile.columns / kLowBitBoxRows
                         : std::max(1u, buffers / 2);
+  bool halves = buffers >= 2 * atOnce;
   // Where each block sends once, none is left out, and blocks take turns.
   bool once = atOnce * kLowBitBoxRows >= tile.columns && mm.results.size() == 1;
   unsigned number = once ? block : 0;
@@ -102,15 +103,15 @@ void LowBitTemplate::sendBlock(const Item &item, Val consumer, const Sums &sums,
       IndexBuilder::Scope scope(ix);
       for (auto [i, box] : llvm::enumerate(mm.results)) {
         auto output = getStridedOutput(results[i], mm.space);
-        unsigned half = buffers == 1 ? 0 : number % 2;
+        unsigned half = halves ? number % 2 : 0;
         unsigned count =
             std::min(atOnce, (tile.columns - first) / kLowBitBoxRows);
+        assert(half * atOnce + count <= buffers && "boxes without a buffer");
         auto bufferOf = [&](unsigned at) {
           return k.at(area, (int64_t(half) * atOnce + at) * kLowBitBoxBytes);
         };
         // The boxes that left the half before are read: all but the last ones.
-        k.when(leader,
-               [&] { waitStores(k, number == 0 || buffers == 1 ? 0 : 1); });
+        k.when(leader, [&] { waitStores(k, number == 0 || !halves ? 0 : 1); });
         meet(k, consumer + 1, kWarpgroup);
         for (unsigned at = 0; at < count; ++at)
           writeBox(from, output->anchor, first + at * kLowBitBoxRows,

@@ -69,14 +69,14 @@ def product(dtype, kind, m, n, k, group, zero=False, epilogue="", rows=True):
     g = Graph(dtype, seed=m * 7 + n * 3 + k, opset=23)
     x = g.input("x", (m, k), dims=["rows", k] if rows else None)
     values, nodes = [], []
-    for i in range(2 if epilogue == "gated" else 1):
+    for i in range(2 if "gated" in epilogue else 1):
         w, value = weight(g, f"w{i}", kind, n, k, group, zero)
         nodes.append(g.node("MatMul", [x, g.node("Transpose", [w], perm=[1, 0])]))
         values.append(value)
     r = lambda v: rounded_to(v, g.dtype)
     exact, rounded = [g[x] @ v.T for v in values], [r(g[x] @ r(v).T) for v in values]
     y, value, by_node = nodes[0], exact[0], rounded[0]
-    if epilogue == "gated":
+    if "gated" in epilogue:
         y = g.node("Mul", [g.node("Mul", [y, g.node("Sigmoid", [y])]), nodes[1]])
         value = value / (1 + np.exp(-value)) * exact[1]
         by_node = r(by_node * r(1 / (1 + np.exp(-by_node)))) * rounded[1]
@@ -85,7 +85,7 @@ def product(dtype, kind, m, n, k, group, zero=False, epilogue="", rows=True):
         y = g.node("Add", [residual, g.node("Add", [y, bias])])
         value, by_node = value + g[bias] + g[residual], r(by_node + g[bias]) + g[residual]
     expected = {g.output(y): Expected(value, rounded=by_node)}
-    if epilogue == "twice":
+    if "twice" in epilogue:
         expected[g.output(g.node("Relu", [y]))] = Expected(np.maximum(value, 0), rounded=np.maximum(by_node, 0))
     return g.case(expected)
 
@@ -158,7 +158,7 @@ def cases(sample):
                             continue
                         yield case(f"{kind}_{dtype}_g{group}_{m}" + "_zero" * zero, product, dtype, kind, m, 272 if m % 2 else 301, 320, group, zero)
     for m in (100,) if sample else (2, 16, 64, 257, 700):
-        for epilogue in ("residual", "gated", "twice"):
+        for epilogue in ("residual", "gated", "twice", "gated_twice"):
             yield case(f"{epilogue}_{m}", product, "bf16", "i4", m, 544, 1024, 128, False, epilogue)
         yield case(f"few_rows_{m}", product, "bf16", "u4", m, 4096, 512, 64, True, "", False)
     # Deep products: tiles of 128, 160 and 256 rows, the last ones streamed.
