@@ -5,12 +5,13 @@
 // 1.02 of the read bandwidth as described, packed ones at 0.93 or as fast as
 // they are decoded (on the whole card 7.6 int4, 5.5 FP4, 4.6 FP8 weights a
 // picosecond). Products of few rows take 2.5 us beside their weights, which
-// come at 0.96 of it, and read lhs once a tile at 70 TB/s. The planners' models
-// compare tiles: with packed weights of few rows a launch takes 1 us more; that
-// of dense ones counts no launch, and bursts run 2 % slower. A block of 128
-// queries and keys of attention takes 1.4 us of a multiprocessor, a tile 4 us
-// beside its blocks; decode attention 4 us beside its cache. On the ordinary
-// units products reach 0.45 of the peak, attention 0.3.
+// come at 0.96 of it, and read lhs once a tile at 70 TB/s; with lhs in
+// registers they come at all of it. The planners' models compare tiles: with
+// packed weights of few rows a launch takes 1 us more; that of dense ones
+// counts no launch, and bursts run 2 % slower. A block of 128 queries and keys
+// of attention takes 1.4 us of a multiprocessor, a tile 4 us beside its blocks;
+// decode attention 4 us beside its cache. On the ordinary units products reach
+// 0.45 of the peak, attention 0.3.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,6 +52,7 @@ public:
 private:
   CardPrediction skinny() const;
   CardPrediction skinnyTiles() const;
+  CardPrediction fewRows() const;
   CardPrediction lowBit() const;
   CardPrediction wgmma() const;
   CardPrediction simtMatmul() const;
@@ -191,6 +193,18 @@ CardPrediction Predictor::skinnyTiles() const {
       std::max(allBytes() / (device.readBandwidth.value * kFewRowsShare) +
                    lhs / kFewRowsCache,
                compute);
+  return p;
+}
+
+CardPrediction Predictor::fewRows() const {
+  std::string reason;
+  auto few = getFewRows(kernel, reason);
+  CardPrediction p{"few rows, lhs in registers", "", 0};
+  if (!few)
+    return p;
+  p.choice = formatv("{0} blocks of {1} warps, {2} rows of weights at a time",
+                     few->blocks(), FewRows::kWarps, FewRows::kStripRows);
+  p.seconds = kFewRowsStart + allBytes() / device.readBandwidth.value;
   return p;
 }
 
@@ -363,6 +377,8 @@ CardPrediction Predictor::run() {
     return skinny();
   case CardLaunch::Family::SkinnyTiles:
     return skinnyTiles();
+  case CardLaunch::Family::FewRows:
+    return fewRows();
   case CardLaunch::Family::SimtMatmul:
     return simtMatmul();
   case CardLaunch::Family::SimtAttention:

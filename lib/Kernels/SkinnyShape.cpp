@@ -340,6 +340,40 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
   return tiles;
 }
 
+std::optional<FewRows> kernels::getFewRows(KernelOp kernel,
+                                           std::string &reason) {
+  auto refuse = [&](const char *why) {
+    reason = why;
+    return std::nullopt;
+  };
+  auto product = getWgmmaMatmul(kernel, reason);
+  if (!product)
+    return std::nullopt;
+  auto rows = getRowBounds(kernel, product->m);
+  if (!rows || rows->most > 16 || rows->least < 1)
+    return refuse("more rows than two fragments have");
+  if (!product->flat || product->lhs.major != Major::K ||
+      product->rhs[0].major != Major::K)
+    return refuse("operands are not contiguous along K");
+  FewRows few;
+  few.product = *product;
+  few.rows = rows->most > 8 ? 16 : 8;
+  if (product->k % (FewRows::kWarps * FewRows::kColumns) ||
+      product->n > (1 << 22))
+    return refuse("warps have no whole pieces of rows");
+  // With more registers of lhs, or few strips of weights, tiles are faster: lhs
+  // takes longer to load than it gains. So they are where results wait for what
+  // the epilogue reads.
+  constexpr int64_t kMostRegisters = 48, kLeastStrips = 8;
+  if (few.registers() > kMostRegisters)
+    return refuse("lhs does not fit in registers");
+  if (product->n / (few.columns() * int64_t(few.blocks())) < kLeastStrips)
+    return refuse("weights are small");
+  if (kernel.getBlock()->getNumArguments() != 1 + product->products.size())
+    return refuse("the epilogue reads operands");
+  return few;
+}
+
 // A thread that has no registers for the fewest pieces has none at all.
 void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
   for (unsigned pieces : {8u, 4u, 2u}) {
@@ -361,6 +395,13 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
   if (!launches.empty())
     return;
   std::string reason;
+  if (auto few = getFewRows(kernel, reason)) {
+    CardLaunch launch;
+    launch.family = CardLaunch::Family::FewRows;
+    addStage(launch, kernel, FewRows::kThreads, int64_t(few->blocks()));
+    launch.stages[0].sharedBytes = few->sharedBytes();
+    launches.push_back(std::move(launch));
+  }
   if (auto tiles = getSkinnyTiles(kernel, reason)) {
     CardLaunch launch;
     launch.family = CardLaunch::Family::SkinnyTiles;

@@ -120,6 +120,7 @@ struct CardLaunch {
     SimtAttention,
     Skinny,
     SkinnyTiles,
+    FewRows,
     WgmmaMatmul,
     LowBitMatmul,
     AttentionDecode,

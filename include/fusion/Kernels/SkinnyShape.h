@@ -202,6 +202,44 @@ struct SkinnyTiles {
 };
 std::optional<SkinnyTiles> getSkinnyTiles(KernelOp kernel, std::string &reason);
 
+/// Products of 2 to 16 rows in 16 bits with large weights, by mma.sync: lhs
+/// stays in registers, each warp having columns of its own, so that only
+/// weights are streamed. Blocks have equal shares of the columns of results,
+/// give or take one, and take strips of 16 rows of weights at a time (8 of each
+/// of two that meet in a gate).
+struct FewRows {
+  WgmmaMatmul product;
+  unsigned rows = 8; ///< of lhs, at most: 8 or 16
+
+  static constexpr unsigned kWarps = 16, kStripRows = 16;
+  static constexpr unsigned kThreads = 32 * kWarps;
+  /// Of a row, in a slot of a warp's ring; of them one step of the loop takes.
+  static constexpr unsigned kColumns = 128, kStepColumns = 32;
+  static constexpr unsigned kRowBytes = 2 * kColumns;
+  static constexpr unsigned kSlotBytes = kStripRows * kRowBytes;
+  static constexpr unsigned kStages = 3;
+
+  unsigned columns() const { ///< results of a strip
+    return kStripRows / unsigned(product.products.size());
+  }
+  int64_t warpColumns() const { return product.k / kWarps; }
+  int64_t pieces() const { return warpColumns() / kColumns; }
+  static constexpr unsigned steps() { return kColumns / kStepColumns; }
+  unsigned tiles() const { return rows / 8; }
+  /// Of a thread, for lhs.
+  int64_t registers() const {
+    return pieces() * steps() * int64_t(tiles()) * 4;
+  }
+  unsigned blocks() const {
+    return unsigned(std::min<int64_t>(product.n, kMultiprocessors));
+  }
+  /// Sums of the warps, of one strip; there are two.
+  unsigned sumBytes() const { return kWarps * 32 * 16 * tiles(); }
+  unsigned sumOffset() const { return kWarps * kStages * kSlotBytes; }
+  unsigned sharedBytes() const { return sumOffset() + 2 * sumBytes(); }
+};
+std::optional<FewRows> getFewRows(KernelOp kernel, std::string &reason);
+
 /// Nullopt, with a reason, when the template does not take the kernel. A thread
 /// has registers for `registerPieces` pieces of 16 bytes, twice.
 std::optional<SkinnyShape>

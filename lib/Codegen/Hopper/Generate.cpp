@@ -19,6 +19,8 @@ static void build(KernelFunction &f) {
     return buildSkinny(f);
   case CardLaunch::Family::SkinnyTiles:
     return buildSkinnyTiles(f);
+  case CardLaunch::Family::FewRows:
+    return buildFewRows(f);
   case CardLaunch::Family::SimtMatmul:
     return buildSimtMatmul(f);
   case CardLaunch::Family::SimtAttention:

@@ -114,6 +114,7 @@ void buildSimtMatmul(KernelFunction &f);
 void buildSimtAttention(KernelFunction &f);
 void buildSkinny(KernelFunction &f);
 void buildSkinnyTiles(KernelFunction &f);
+void buildFewRows(KernelFunction &f);
 void buildWgmmaMatmul(KernelFunction &f);
 void buildLowBitMatmul(KernelFunction &f);
 void buildAttentionDecode(KernelFunction &f);

@@ -13,6 +13,9 @@ LARGE = [(128, 1024, 2048), (257, 768, 1024), (700, 1000, 520), (1100, 2048, 520
 FEW = [(2, 1000, 2056), (5, 256, 512), (9, 1000, 1032), (16, 4096, 520), (24, 328, 4096), (32, 1000, 520), (33, 640, 1024), (64, 4096, 512),
        (128, 6144, 520)]
 
+# Weights so large that few rows stay in registers; the last strips have tails. Columns of both weights of a gate together.
+STREAMED = [(5, 17001, 4096), (13, 16901, 2048)]
+
 
 def product(dtype, m, n, k, transposed=False, epilogue="", known=False):
     g = Graph(dtype, seed=m * 7 + n * 3 + k)
@@ -67,6 +70,10 @@ def cases(sample):
             yield Case(f"few_{dtype}_{m}x{n}x{k}", lambda a=(dtype, m, n, k): product(*a, known=True))
         yield Case(f"few_gated_{m}x{n}x{k}", lambda a=("bf16", m, n, k): gated(*a, known=True))
         yield Case(f"few_residual_{m}x{n}x{k}", lambda a=("bf16", m, n, k, True, "bias_residual"): product(*a, known=True))
+    for m, n, k in STREAMED[1:] if sample else STREAMED:
+        for dtype in ("bf16", "f16"):
+            yield Case(f"streamed_{dtype}_{m}x{n}x{k}", lambda a=(dtype, m, n, k, True): product(*a, known=True))
+        yield Case(f"streamed_gated_{m}x{n}x{k}", lambda a=("bf16", m, n // 2 + 1, k): gated(*a, known=True))
     for dtype in ("bf16", "f16"):
         yield Case(f"batched_{dtype}", lambda a=(dtype, 77, 96, 136): batched(*a))
     for i, (m, n, k) in enumerate(SHAPES):

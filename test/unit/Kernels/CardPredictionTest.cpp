@@ -53,6 +53,7 @@ TEST_F(Prediction, MeasuredProducts) {
   };
   for (const Point &p :
        {Point{1, 28672, 4096, 50.3, "streamed row"},
+        Point{8, 28672, 4096, 55.0, "few rows, lhs in registers"},
         Point{16, 28672, 4096, 55.8, "few rows, wgmma with sides swapped"},
         Point{16, 4096, 4096, 10.0, "few rows, wgmma with sides swapped"},
         Point{128, 4096, 4096, 13.9, "wgmma"},
