@@ -11,6 +11,7 @@ inputs NAME.npz, keys in:NAME), and N random pairs of rules. A case passes when
 """
 import argparse
 import collections
+import copy
 import json
 import pathlib
 import random
@@ -20,6 +21,8 @@ import tempfile
 
 import numpy as np
 import onnx
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "python")]
@@ -143,6 +146,28 @@ def case(base, rules, seed, folder, probability=1.0):
     return check(fused, fused_now, misses) if outcome == "raised" else outcome
 
 
+def in_double(proto, feeds):
+    """What the model computes in fp64, by output."""
+    proto = copy.deepcopy(proto)
+    single, double = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
+    del proto.graph.value_info[:]
+    for t in proto.graph.initializer:
+        if t.data_type == single:
+            t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(t).astype(np.float64), t.name))
+    for v in [*proto.graph.input, *proto.graph.output]:
+        if v.type.tensor_type.elem_type == single:
+            v.type.tensor_type.elem_type = double
+    for n in proto.graph.node:
+        for a in n.attribute:
+            if n.op_type == "Cast" and a.name == "to" and a.i == single:
+                a.i = double
+            if n.op_type == "ConstantOfShape" and a.t.data_type == single:
+                a.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(a.t).astype(np.float64)))
+    wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in feeds.items()}
+    names = [o.name for o in proto.graph.output]
+    return dict(zip(names, ReferenceEvaluator(proto).run(None, wide)))
+
+
 def wrong_case(base, seed, folder):
     """A respelled model with another meaning: its numbers are onnxruntime's, whatever is raised."""
     r = random.Random(seed)
@@ -163,7 +188,8 @@ def wrong_case(base, seed, folder):
     found = testing.tools.run(artifact, base.feeds)
     for n, y in reference.items():
         error = testing.error(found[testing.file_name(n)], y)
-        if error > base.limit:
+        # exp(x - log(sum(exp(x)))) of x = 1e9 has no digit right in fp32: then the reference is what is wrong.
+        if error > base.limit and testing.error(y, in_double(proto, base.feeds)[n]) <= base.limit:
             raise Mismatch(f"output {n}: error {error:.1e} of another meaning")
     return "right"
 
