@@ -258,7 +258,7 @@ void RowsTemplate::build() {
   high = lane >> 2;
   low = lane & 3;
   ring = k.at(k.dynamicShared(),
-              warp * int64_t(FewRows::kStages * FewRows::kSlotBytes));
+              warp * int64_t(FewRows::kStages) * FewRows::kSlotBytes);
   Val half = lane >> 4, chunk = lane & 15;
   copyPlace = sharedAddress(k, ring) + half * int64_t(FewRows::kRowBytes) +
               ((chunk ^ (half << 2)) << 4);
