@@ -127,8 +127,6 @@ FailureOr<Value> fusion::scores(NodeImport &n, Value q, Value k,
 FailureOr<Value> fusion::spelledAttention(NodeImport &n, Value q, Value k,
                                           Value v,
                                           const AttentionParts &parts) {
-  if (parts.keyMask)
-    return n.fail("a key mask on f64 operands is not supported");
   auto probabilities = scores(n, q, k, parts, /*mode=*/3);
   if (failed(probabilities))
     return failure();

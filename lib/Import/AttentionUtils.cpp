@@ -90,7 +90,7 @@ FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
   RankedTensorType type =
       getTensorType({a[0], a[1], a[2], c[3]}, elementType(q));
   return Value(AttentionOp::create(
-      n.builder, n.loc, type, q, k, v, parts.bias, parts.keyMask,
+      n.builder, n.loc, type, q, k, v, parts.bias, /*key_mask=*/Value(),
       parts.validLengths, parts.offsets, builder.getF32FloatAttr(scale),
       builder.getF32FloatAttr(parts.softcap),
       parts.causal ? builder.getUnitAttr() : UnitAttr(),
@@ -98,6 +98,64 @@ FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
       builder.getI64IntegerAttr(parts.windowLeft),
       builder.getI64IntegerAttr(parts.windowRight),
       builder.getStringAttr("zero")));
+}
+
+/// Keys from starts[batch] on, if any, and before ends[batch]: [batch, keys].
+static Value keysBetween(NodeImport &n, Value starts, Value ends,
+                         const SymExpr &batch, const SymExpr &keys) {
+  MLIRContext *context = n.builder.getContext();
+  Value places =
+      IotaOp::create(n.builder, n.loc, getTensorType({keys}, elementType(ends)),
+                     getExprAttr(context, 0), getExprAttr(context, 1));
+  auto column = [&](Value x) { return n.reshape(x, {batch, SymExpr(1)}); };
+  Value seen = LessOp::create(n.builder, n.loc, places, column(ends));
+  if (!starts)
+    return seen;
+  Value begun =
+      GreaterEqualOp::create(n.builder, n.loc, places, column(starts));
+  return AndOp::create(n.builder, n.loc, seen, begun);
+}
+
+FailureOr<Value> fusion::readMask(NodeImport &n, size_t input,
+                                  const SymExpr &batch, const SymExpr &rows,
+                                  const SymExpr &keys) {
+  Value mask = n.input(input);
+  SymShape shape = n.shape(input), one{batch, SymExpr(1), SymExpr(1), keys};
+  if (shape.size() == 1 && shape[0] == batch * SymExpr(2)) {
+    Value ends = n.slice(mask, 0, 0, batch);
+    Value starts = n.slice(mask, 0, batch, batch);
+    return n.reshape(keysBetween(n, starts, ends, batch, keys), one);
+  }
+  SymShape expected{batch};
+  if (shape.size() == 2)
+    expected = {batch, keys};
+  if (shape.size() == 3)
+    expected = {batch, rows, keys};
+  if (shape.size() != expected.size())
+    return n.fail("only masks of shape [batch], [2 * batch], [batch, keys] and "
+                  "[batch, rows, keys] are supported");
+  for (auto [have, want] : llvm::zip(shape, expected))
+    if (failed(n.equate(have, want, "the mask")))
+      return failure();
+  if (shape.size() == 1)
+    return n.reshape(keysBetween(n, {}, mask, batch, keys), one);
+  if (shape.size() == 3)
+    one[2] = rows;
+  return n.reshape(n.cast(mask, n.builder.getI1Type()), one);
+}
+
+LogicalResult fusion::addMask(NodeImport &n, AttentionParts &parts, Value seen,
+                              Type element) {
+  Value mask = WhereOp::create(
+      n.builder, n.loc, seen, n.scalar(0, element),
+      n.scalar(n.getFloat("mask_filter_value", -10000.0f), element));
+  if (parts.bias) {
+    if (failed(n.checkBroadcast({parts.bias, mask})))
+      return failure();
+    mask = AddOp::create(n.builder, n.loc, parts.bias, mask);
+  }
+  parts.bias = mask;
+  return success();
 }
 
 FailureOr<Value> fusion::rotate(NodeImport &n, Value x,

@@ -30,7 +30,7 @@ llvm::FailureOr<mlir::Value> append(NodeImport &n, mlir::Value past,
 
 /// Everything of `fusion.attention` but its operands q, k and v.
 struct AttentionParts {
-  mlir::Value bias, keyMask, validLengths;
+  mlir::Value bias, validLengths;
   mlir::Value offsets; ///< of each sequence, instead of causalOffset
   /// [heads]: a score that takes part in the softmax and has no value.
   mlir::Value sink;
@@ -43,6 +43,18 @@ struct AttentionParts {
 llvm::FailureOr<mlir::Value> attention(NodeImport &n, mlir::Value q,
                                        mlir::Value k, mlir::Value v,
                                        const AttentionParts &parts);
+
+/// What keys an input of com.microsoft's operators leaves, as bool [batch, 1,
+/// rows or 1, keys]: lengths [batch], ends and then starts [2 * batch], 1 for a
+/// key [batch, keys], or 1 for a query and a key [batch, rows, keys].
+llvm::FailureOr<mlir::Value> readMask(NodeImport &n, size_t input,
+                                      const SymExpr &batch, const SymExpr &rows,
+                                      const SymExpr &keys);
+/// A mask of com.microsoft's operators, of bool and with the axes of scores,
+/// joins the bias: unseen scores are lowered by mask_filter_value, so a row
+/// that sees no key is a softmax all the same.
+llvm::LogicalResult addMask(NodeImport &n, AttentionParts &parts,
+                            mlir::Value seen, mlir::Type element);
 
 /// The scores that Attention's output qk_matmul_output asks for: 0 scaled, 1
 /// capped, 2 masked, 3 after the softmax. [batch, heads, rows, keys]

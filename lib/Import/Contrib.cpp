@@ -229,14 +229,10 @@ static LogicalResult multiHeadAttention(NodeImport &n) {
     how.causalOffset = n.shape(6)[2];
   how.bias = n.input(5);
   if (n.hasInput(4)) {
-    // 1 keeps a key; only the form [batch, keys] is a mask of keys.
-    if (n.rank(4) != 2)
-      return n.fail("only key_padding_mask of shape [batch, keys] is "
-                    "supported");
-    if (failed(n.equate(n.shape(4)[1], getSymShape(*keys)[2],
-                        "key_padding_mask and keys")))
+    SymShape shape = getSymShape(parts[0]);
+    auto seen = readMask(n, 4, shape[0], shape[2], getSymShape(*keys)[2]);
+    if (failed(seen) || failed(addMask(n, how, *seen, elementType(parts[0]))))
       return failure();
-    how.keyMask = n.cast(n.input(4), n.builder.getI1Type());
   }
   auto result = attention(n, parts[0], *keys, *values, how);
   if (failed(result))

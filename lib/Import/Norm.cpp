@@ -157,11 +157,14 @@ static FailureOr<Value> residualSum(NodeImport &n, size_t biasInput) {
   return sum;
 }
 
+/// Where com.microsoft's norms of a sum name none.
+static constexpr float kSkipEpsilon = 1e-12f;
+
 static LogicalResult skipRmsNorm(NodeImport &n) {
   auto sum = residualSum(n, 3);
   if (failed(sum) || n.rank(0) < 1)
     return failure();
-  float epsilon = n.getFloat("epsilon", 1e-5f);
+  float epsilon = n.getFloat("epsilon", kSkipEpsilon);
   int64_t axis = n.rank(0) - 1;
   auto result =
       rmsNorm(n, *sum, n.input(2), axis, epsilon, false, elementType(*sum));
@@ -179,7 +182,7 @@ static LogicalResult skipLayerNorm(NodeImport &n) {
   auto sum = residualSum(n, 4);
   if (failed(sum) || n.rank(0) < 1)
     return failure();
-  float epsilon = n.getFloat("epsilon", 1e-5f);
+  float epsilon = n.getFloat("epsilon", kSkipEpsilon);
   SmallVector<Value> operands{*sum, n.input(2)};
   if (n.hasInput(3))
     operands.push_back(n.input(3));

@@ -26,33 +26,6 @@ FailureOr<Heads> fusion::unpackHeads(NodeImport &n, Value packed, int64_t heads,
   return Heads{*q, *k, *v};
 }
 
-/// What keys a mask of com.microsoft::Attention leaves: a length, 1 for a key,
-/// or 1 for a query and a key.
-static LogicalResult readMask(NodeImport &n, AttentionParts &how,
-                              const SymExpr &batch, const SymExpr &rows,
-                              const SymExpr &keys) {
-  SymShape shape = n.shape(3);
-  if (shape.size() == 1 && succeeded(n.equate(shape[0], batch, "mask_index"))) {
-    how.validLengths = n.input(3);
-    return success();
-  }
-  SymShape expected{batch, keys};
-  if (shape.size() == 3)
-    expected = {batch, rows, keys};
-  if (shape.size() != expected.size())
-    return n.fail("only masks of shape [batch], [batch, keys] and [batch, "
-                  "rows, keys] are supported");
-  for (auto [have, want] : llvm::zip(shape, expected))
-    if (failed(n.equate(have, want, "mask_index")))
-      return failure();
-  Value seen = n.cast(n.input(3), n.builder.getI1Type());
-  if (shape.size() == 2)
-    how.keyMask = seen;
-  else
-    how.bias = n.reshape(seen, {batch, SymExpr(1), rows, keys});
-  return success();
-}
-
 /// The oldest form: q, k and v are products of one input with one weight, keys
 /// and values share one cache [2, batch, heads, past, size].
 static LogicalResult packedAttention(NodeImport &n) {
@@ -107,7 +80,8 @@ static LogicalResult packedAttention(NodeImport &n) {
   if (n.hasInput(3)) {
     if (how.bias && n.rank(3) == 3)
       return n.fail("a mask of rank 3 and attention_bias exclude each other");
-    if (failed(readMask(n, how, x[0], x[1], getSymShape(*keys)[2])))
+    auto seen = readMask(n, 3, x[0], x[1], getSymShape(*keys)[2]);
+    if (failed(seen) || failed(addMask(n, how, *seen, elementType(parts->q))))
       return failure();
   }
   auto result = attention(n, parts->q, *keys, *values, how);

@@ -41,6 +41,9 @@ def norms():
     yield "skip_rms_norm", one_node("SkipSimplifiedLayerNormalization", [x, skip, w], ["y", "", "", "sum"], ["w"], epsilon=1e-3)
     yield "skip_rms_norm_bias", one_node("SkipSimplifiedLayerNormalization", [x, skip, w, bias], ["y"], ["w", "bias"], epsilon=1e-3)
     yield "skip_of_one_batch", one_node("SkipSimplifiedLayerNormalization", [x, ("skip", rnd(1, S, 16)), w], ["y", "", "", "sum"], ["w"], epsilon=1e-3)
+    tiny, other = ("x", rnd(B, S, 16, scale=1e-3)), ("skip", rnd(B, S, 16, seed=1, scale=1e-3))
+    yield "skip_layer_norm_default_epsilon", one_node("SkipLayerNormalization", [tiny, other, w, beta], ["y"], ["w", "beta"])
+    yield "skip_rms_norm_default_epsilon", one_node("SkipSimplifiedLayerNormalization", [tiny, other, w], ["y"], ["w"])
     yield "rms_norm", one_node("SimplifiedLayerNormalization", [x, w], ["y"], ["w"], domain="", epsilon=1e-3, axis=-1)
 
 
@@ -93,6 +96,11 @@ def multi_head():
     yield "mha_bias", one_node("MultiHeadAttention", [q, k, v, bias], ["y"], ["bias"], num_heads=H)
     yield "mha_causal", one_node("MultiHeadAttention", [q, k, v], ["y"], num_heads=H, unidirectional=1)
     yield "mha_lengths", one_node("MultiHeadAttention", [q, k, v, None, ("mask", np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], np.int32))], ["y"], num_heads=H)
+    masks = {"one_row_sees_none": np.array([[1, 1, 1, 1, 1], [0, 0, 0, 0, 0]]), "of_lengths": np.array([S, S - 2]), "of_pairs": np.random.default_rng(8).random((B, S, S)) < 0.6}
+    for name, mask in masks.items():
+        operands = [q, k, v, None, ("mask", mask.astype(np.int32))]
+        yield f"mha_mask_{name}", one_node("MultiHeadAttention", operands, ["y"], num_heads=H)
+        yield f"mha_mask_{name}_filter", one_node("MultiHeadAttention", [*operands, ("ab", rnd(1, 1, S, S, seed=7))], ["y"], num_heads=H, mask_filter_value=-1.0)
     yield "mha_attention_bias", one_node("MultiHeadAttention", [q, k, v, None, None, ("ab", rnd(B, H, S, S, seed=7))], ["y"], num_heads=H)
     yield "mha_shared_attention_bias", one_node("MultiHeadAttention", [q, k, v, None, None, ("ab", rnd(1, 1, S, S, seed=7))], ["y"], num_heads=H)
     yield "mha_past", one_node("MultiHeadAttention", [q, k, v, None, None, None, *past], ["y", "k1", "v1"], num_heads=H)
@@ -145,6 +153,9 @@ def packed():
     yield case("lengths", lengths)
     yield case("keys", keys, unidirectional=1)
     yield case("pairs", pairs, past)
+    yield case("no_keys", np.array([S, 0], np.int32))
+    yield case("ends_and_starts", np.array([S, S - 1, 0, 2], np.int32))
+    yield case("filter", keys, mask_filter_value=-1.0)
     yield case("past", None, past, unidirectional=1)
 
 
