@@ -147,7 +147,9 @@ bool readStage(const CommandLine &line, Options &options) {
                    .Case("artifact", Stage::Artifact)
                    .Default(std::nullopt);
   if (!stage)
-    return usage("unknown --emit '" + line.emit + "'");
+    return usage("unknown --emit '" + line.emit +
+                 "', expected imported, raised, fused, planned, kernel, llvm, "
+                 "ptx, cubin or artifact");
   options.emit = *stage;
   bool reports = line.explain.getNumOccurrences() > 0 ||
                  line.expect.getNumOccurrences() > 0;
