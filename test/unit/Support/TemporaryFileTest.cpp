@@ -38,6 +38,9 @@ struct TemporaryFileTest : testing::Test {
     ASSERT_EQ(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
+      // Shells start programs in the background with signals ignored.
+      ::signal(signal, SIG_DFL);
+      alarm(60);
       TemporaryFile file(path());
       bool good = bool(file.writeAt(0, "abc", 3));
       (void)!write(ready[1], good ? "y" : "n", 1);
