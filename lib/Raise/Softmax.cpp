@@ -4,6 +4,7 @@
 //   x - log(sum(exp(x)))          -> log softmax(x)
 //   exp(log softmax(x))           -> softmax(x)
 //   softmax(x - max(x))           -> softmax(x)
+//   (exp(x) v) / sum(exp(x))      -> (exp(x) / sum(exp(x))) v
 //
 // A difference that is the same for all elements of a row changes nothing.
 // The op takes the maximum off itself, and does not overflow without it.
@@ -184,6 +185,51 @@ struct ShiftedSoftmax final : OpRewritePattern<SoftmaxOp> {
   }
 };
 
+/// (exp(x) v) / sum(exp(x)) -> (exp(x) / sum(exp(x))) v
+template <typename OpTy>
+struct DeferredSum final : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+
+  /// The product and the sum when `op` divides one by the other.
+  static std::pair<MatmulOp, ReduceSumOp> getQuotient(OpTy op) {
+    for (unsigned i : {0u, 1u}) {
+      auto product = op->getOperand(i).template getDefiningOp<MatmulOp>();
+      Value by = op->getOperand(1 - i);
+      if (isa<DivOp>(op) && i == 1)
+        break;
+      if (isa<MulOp>(op)) {
+        auto inverse = by.getDefiningOp<ReciprocalOp>();
+        by = inverse ? inverse.getInput() : Value();
+      }
+      auto sum = by ? by.getDefiningOp<ReduceSumOp>() : nullptr;
+      if (product && sum)
+        return {product, sum};
+    }
+    return {};
+  }
+
+  LogicalResult matchAndRewrite(OpTy op,
+                                PatternRewriter &rewriter) const override {
+    auto [product, sum] = getQuotient(op);
+    Value visible;
+    if (!product || product.getLhs() != sum.getInput() ||
+        !getExponential(sum.getInput(), visible))
+      return rewriter.notifyMatchFailure(op, "no product of exponentials over "
+                                             "their sum");
+    int64_t last = sum.getInput().getType().getRank() - 1;
+    if (product.getTransposeLhs() || !product->hasOneUse() ||
+        !sum.getKeepdims() || sum.getAxes() != ArrayRef<int64_t>(last) ||
+        product.getType() != op.getType())
+      return rewriter.notifyMatchFailure(op, "the sum is not of whole rows");
+    Value probabilities =
+        DivOp::create(rewriter, op.getLoc(), product.getLhs(), sum);
+    rewriter.replaceOpWithNewOp<MatmulOp>(op, op.getType(), probabilities,
+                                          product.getRhs(), false,
+                                          product.getTransposeRhs());
+    return success();
+  }
+};
+
 /// (c * softmax(x)) v -> c * (softmax(x) v)
 struct ScaledProbabilities final : OpRewritePattern<MatmulOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -233,7 +279,8 @@ struct SoftmaxBetweenTransposes final : OpRewritePattern<TransposeOp> {
 } // namespace
 
 void raise::populateSoftmaxSpellings(RewritePatternSet &patterns) {
-  patterns.add<RaiseSoftmax<DivOp>, RaiseSoftmax<MulOp>, RaiseLogSoftmax,
-               ExpOfLogSoftmax, ShiftedSoftmax, ScaledProbabilities,
-               SoftmaxBetweenTransposes>(patterns.getContext());
+  patterns.add<RaiseSoftmax<DivOp>, RaiseSoftmax<MulOp>, DeferredSum<DivOp>,
+               DeferredSum<MulOp>, RaiseLogSoftmax, ExpOfLogSoftmax,
+               ShiftedSoftmax, ScaledProbabilities, SoftmaxBetweenTransposes>(
+      patterns.getContext());
 }

@@ -34,3 +34,18 @@ func.func @two_axes(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {
   %y = fusion.div %e, %s : (tensor<4x6xf32>, tensor<1x1xf32>) -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
 }
+
+// -----
+
+// A sum over the rows of exponentials that are multiplied from the left is no
+// softmax of theirs.
+// CHECK-LABEL: func.func @sum_of_columns
+// CHECK: fusion.matmul
+// CHECK: fusion.div
+func.func @sum_of_columns(%x: tensor<3x3xf32>, %v: tensor<3x3xf32>) -> tensor<3x3xf32> {
+  %e = fusion.exp %x : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %s = fusion.reduce_sum %e axes = [0] {keepdims} : (tensor<3x3xf32>) -> tensor<1x3xf32>
+  %p = fusion.matmul %e, %v : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %y = fusion.div %p, %s : (tensor<3x3xf32>, tensor<1x3xf32>) -> tensor<3x3xf32>
+  return %y : tensor<3x3xf32>
+}

@@ -61,3 +61,23 @@ func.func @selected(%x: tensor<4x6xf32>, %c: tensor<4x6xi1>) -> tensor<4x6xf32> 
   %y = fusion.div %k, %s : (tensor<4x6xf32>, tensor<4x1xf32>) -> tensor<4x6xf32>
   return %y : tensor<4x6xf32>
 }
+
+// -----
+
+// The sum divides what the exponentials weigh, as a quotient or by its reciprocal.
+// CHECK-LABEL: func.func @deferred
+// CHECK: %[[P:.*]] = fusion.softmax %arg0 axis = 2
+// CHECK: fusion.matmul %[[P]], %arg1
+// CHECK: fusion.matmul %[[P]], %arg2
+func.func @deferred(%x: tensor<2x4x6xf32>, %v: tensor<2x6x3xf32>, %w: tensor<2x6x3xf32>) -> (tensor<2x4x3xf32>, tensor<2x4x3xf32>) {
+  %m = fusion.reduce_max %x axes = [2] {keepdims} : (tensor<2x4x6xf32>) -> tensor<2x4x1xf32>
+  %d = fusion.sub %x, %m : (tensor<2x4x6xf32>, tensor<2x4x1xf32>) -> tensor<2x4x6xf32>
+  %e = fusion.exp %d : (tensor<2x4x6xf32>) -> tensor<2x4x6xf32>
+  %s = fusion.reduce_sum %e axes = [2] {keepdims} : (tensor<2x4x6xf32>) -> tensor<2x4x1xf32>
+  %p = fusion.matmul %e, %v : (tensor<2x4x6xf32>, tensor<2x6x3xf32>) -> tensor<2x4x3xf32>
+  %y = fusion.div %p, %s : (tensor<2x4x3xf32>, tensor<2x4x1xf32>) -> tensor<2x4x3xf32>
+  %i = fusion.reciprocal %s : (tensor<2x4x1xf32>) -> tensor<2x4x1xf32>
+  %q = fusion.matmul %e, %w : (tensor<2x4x6xf32>, tensor<2x6x3xf32>) -> tensor<2x4x3xf32>
+  %z = fusion.mul %i, %q : (tensor<2x4x1xf32>, tensor<2x4x3xf32>) -> tensor<2x4x3xf32>
+  return %y, %z : tensor<2x4x3xf32>, tensor<2x4x3xf32>
+}
