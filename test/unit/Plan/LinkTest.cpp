@@ -127,8 +127,10 @@ TEST_F(Link, Contents) {
   ASSERT_TRUE(weights.count("evaluated.transpose_0"));
   memcpy(stored, (*opened)->weight(weights.at("evaluated.transpose_0")),
          sizeof stored);
-  for (int i = 0; i < 8; ++i)
-    EXPECT_EQ(static_cast<float>(i / 2 + i % 2 * 4 + 2), stored[i]) << i;
+  for (int i = 0; i < 8; ++i) {
+    int transposed = i / 2 + i % 2 * 4;
+    EXPECT_EQ(static_cast<float>(transposed + 2), stored[i]) << i;
+  }
   // Sub-byte elements are packed, the first in the low bits.
   const uint8_t *packed = (*opened)->weight(weights.at("constant"));
   EXPECT_EQ(2u, model.weights[weights.at("constant")].bytes);

@@ -65,9 +65,10 @@ struct ScaleModel : CudaModel {
   }
   void expectRight(Session &s) {
     auto *y = static_cast<const float *>(s.output(0).data);
+    size_t rows = x.size() / 4;
     for (size_t i = 0; i < x.size(); ++i)
-      ASSERT_EQ(y[i], x[i] * static_cast<float>(i % 4 + 1) +
-                          static_cast<float>(x.size() / 4))
+      ASSERT_EQ(y[i],
+                x[i] * static_cast<float>(i % 4 + 1) + static_cast<float>(rows))
           << "element " << i;
   }
 
