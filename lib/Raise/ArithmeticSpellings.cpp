@@ -1,5 +1,6 @@
 //===- ArithmeticSpellings.cpp - One spelling for arithmetic --------------===//
 
+#include "Factors.h"
 #include "Patterns.h"
 
 #include <cmath>
@@ -74,17 +75,6 @@ struct DivToReciprocal final : OpRewritePattern<DivOp> {
   }
 };
 } // namespace
-
-/// factor * value
-static Value createMultiple(OpBuilder &builder, Location loc, Value value,
-                            double factor) {
-  Type element = elementType(value);
-  Attribute attr = FloatAttr::get(element, factor);
-  Value number = ConstantOp::create(
-      builder, loc,
-      DenseElementsAttr::get(RankedTensorType::get({}, element), attr));
-  return MulOp::create(builder, loc, value.getType(), value, number);
-}
 
 /// x when `value` is 1 + exp(-x).
 static Value getLogisticArgument(Value value, PatternRewriter &rewriter) {

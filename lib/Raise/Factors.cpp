@@ -42,6 +42,16 @@ Value raise::createProduct(OpBuilder &builder, Location loc, Value value,
   return value;
 }
 
+Value raise::createMultiple(OpBuilder &builder, Location loc, Value value,
+                            double factor) {
+  Type element = elementType(value);
+  Attribute attr = FloatAttr::get(element, factor);
+  Value number = ConstantOp::create(
+      builder, loc,
+      DenseElementsAttr::get(RankedTensorType::get({}, element), attr));
+  return MulOp::create(builder, loc, value.getType(), value, number);
+}
+
 bool raise::meetIn(Operation *root, Value a, Value b,
                    llvm::function_ref<bool(Value)> isLeaf) {
   if (!isa<MulOp, DivOp>(root))

@@ -26,6 +26,10 @@ getFactors(mlir::Value value,
 mlir::Value createProduct(mlir::OpBuilder &builder, mlir::Location loc,
                           mlir::Value value, llvm::ArrayRef<Factor> factors);
 
+/// `value` times a number of its element type.
+mlir::Value createMultiple(mlir::OpBuilder &builder, mlir::Location loc,
+                           mlir::Value value, double factor);
+
 /// Whether two factors meet in `root`: a product or quotient of which one
 /// operand has the first and the other the second.
 bool meetIn(mlir::Operation *root, mlir::Value a, mlir::Value b,

@@ -212,16 +212,6 @@ struct GatherNorm final : OpRewritePattern<OpTy> {
 struct AbsorbWeight final : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  static Value scale(OpBuilder &builder, Location loc, Value weight,
-                     double factor) {
-    Type element = elementType(weight);
-    Attribute attr = FloatAttr::get(element, factor);
-    Value number = ConstantOp::create(
-        builder, loc,
-        DenseElementsAttr::get(RankedTensorType::get({}, element), attr));
-    return MulOp::create(builder, loc, weight.getType(), weight, number);
-  }
-
   static bool isWeighting(Operation *user, RmsNormOp norm) {
     auto mul = dyn_cast<MulOp>(user);
     if (!mul || mul.getType() != norm.getType())
@@ -246,7 +236,7 @@ struct AbsorbWeight final : OpRewritePattern<MulOp> {
                 "last axis, of the norm's type");
       Value weight = other(op, i);
       if (number)
-        weight = scale(rewriter, op.getLoc(), weight, *number);
+        weight = createMultiple(rewriter, op.getLoc(), weight, *number);
       rewriter.replaceOpWithNewOp<RmsNormOp>(
           op, op.getType(), norm.getInput(), weight, norm.getEpsilonAttr(),
           floatBits(norm) < 32 ? rewriter.getUnitAttr() : UnitAttr());

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Softmax.h"
+#include "Factors.h"
 #include "Patterns.h"
 
 #include <limits>
@@ -244,12 +245,8 @@ struct ScaledProbabilities final : OpRewritePattern<MatmulOp> {
     Value product =
         MatmulOp::create(rewriter, loc, op.getType(), scaled->x, op.getRhs(),
                          op.getTransposeLhs(), op.getTransposeRhs());
-    Type element = elementType(op.getResult());
-    Attribute factor = FloatAttr::get(element, scaled->factor);
-    Value number = ConstantOp::create(
-        rewriter, loc,
-        DenseElementsAttr::get(RankedTensorType::get({}, element), factor));
-    rewriter.replaceOpWithNewOp<MulOp>(op, op.getType(), product, number);
+    rewriter.replaceOp(op,
+                       createMultiple(rewriter, loc, product, scaled->factor));
     return success();
   }
 };
