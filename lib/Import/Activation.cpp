@@ -81,10 +81,12 @@ static LogicalResult swiglu(NodeImport &n) {
   return success();
 }
 
-static LogicalResult leakyRelu(NodeImport &n) {
+static Value leakyReluOf(NodeImport &n, Value x, float alpha) {
   Maths m{n};
-  Value x = n.input(0);
-  n.output(0, m.bySign(x, m.mul(x, m(n.getFloat("alpha", 0.01f), x)), x));
+  return m.bySign(x, m.mul(x, m(alpha, x)), x);
+}
+static LogicalResult leakyRelu(NodeImport &n) {
+  n.output(0, leakyReluOf(n, n.input(0), n.getFloat("alpha", 0.01f)));
   return success();
 }
 
@@ -98,54 +100,59 @@ static LogicalResult prelu(NodeImport &n) {
 }
 
 /// scale * (x < 0 ? alpha * (exp(x / divisor) - 1) : x)
-static void exponential(NodeImport &n, float alpha, float scale,
-                        float divisor) {
+static Value exponential(NodeImport &n, Value x, float alpha, float scale,
+                         float divisor) {
   Maths m{n};
-  Value x = n.input(0), inner = x;
+  Value inner = x;
   if (divisor != 1.0f)
     inner = m.div(x, m(divisor, x));
   Value negative = m.mul(m.sub(m.exp(inner), m(1, x)), m(alpha, x));
   Value result = m.bySign(x, negative, x);
-  n.output(0, scale == 1.0f ? result : m.mul(result, m(scale, x)));
+  return scale == 1.0f ? result : m.mul(result, m(scale, x));
 }
 static LogicalResult elu(NodeImport &n) {
-  exponential(n, n.getFloat("alpha", 1.0f), 1.0f, 1.0f);
+  n.output(0,
+           exponential(n, n.input(0), n.getFloat("alpha", 1.0f), 1.0f, 1.0f));
   return success();
 }
+static constexpr float kSeluAlpha = 1.67326319217681884765625f;
+static constexpr float kSeluGamma = 1.05070102214813232421875f;
 static LogicalResult selu(NodeImport &n) {
-  exponential(n, n.getFloat("alpha", 1.67326319217681884765625f),
-              n.getFloat("gamma", 1.05070102214813232421875f), 1.0f);
+  n.output(0, exponential(n, n.input(0), n.getFloat("alpha", kSeluAlpha),
+                          n.getFloat("gamma", kSeluGamma), 1.0f));
   return success();
 }
 static LogicalResult celu(NodeImport &n) {
   float alpha = n.getFloat("alpha", 1.0f);
-  exponential(n, alpha, 1.0f, alpha);
+  n.output(0, exponential(n, n.input(0), alpha, 1.0f, alpha));
   return success();
 }
 
 /// max(0, min(1, alpha * x + beta))
-static Value hardSigmoidOf(NodeImport &n, float alpha, float beta) {
+static Value hardSigmoidOf(NodeImport &n, Value x, float alpha, float beta) {
   Maths m{n};
-  Value x = n.input(0);
   Value line = m.add(m.mul(x, m(alpha, x)), m(beta, x));
   return m.max(m.min(line, m(1, x)), m(0, x));
 }
 static LogicalResult hardSigmoid(NodeImport &n) {
-  n.output(
-      0, hardSigmoidOf(n, n.getFloat("alpha", 0.2f), n.getFloat("beta", 0.5f)));
+  n.output(0, hardSigmoidOf(n, n.input(0), n.getFloat("alpha", 0.2f),
+                            n.getFloat("beta", 0.5f)));
   return success();
 }
 static LogicalResult hardSwish(NodeImport &n) {
   Maths m{n};
-  n.output(0, m.mul(n.input(0), hardSigmoidOf(n, 1.0f / 6.0f, 0.5f)));
+  n.output(0,
+           m.mul(n.input(0), hardSigmoidOf(n, n.input(0), 1.0f / 6.0f, 0.5f)));
   return success();
 }
 
-static LogicalResult softsign(NodeImport &n) {
+static Value softsignOf(NodeImport &n, Value x) {
   Maths m{n};
-  Value x = n.input(0);
   Value size = AbsOp::create(n.builder, n.loc, x);
-  n.output(0, m.div(x, m.add(size, m(1, x))));
+  return m.div(x, m.add(size, m(1, x)));
+}
+static LogicalResult softsign(NodeImport &n) {
+  n.output(0, softsignOf(n, n.input(0)));
   return success();
 }
 
@@ -158,12 +165,13 @@ static LogicalResult mish(NodeImport &n) {
   return success();
 }
 
-static LogicalResult thresholdedRelu(NodeImport &n) {
+static Value thresholdedReluOf(NodeImport &n, Value x, float alpha) {
   Maths m{n};
-  Value x = n.input(0);
-  Value above =
-      GreaterOp::create(n.builder, n.loc, x, m(n.getFloat("alpha", 1.0f), x));
-  n.output(0, m.where(above, x, m(0, x)));
+  Value above = GreaterOp::create(n.builder, n.loc, x, m(alpha, x));
+  return m.where(above, x, m(0, x));
+}
+static LogicalResult thresholdedRelu(NodeImport &n) {
+  n.output(0, thresholdedReluOf(n, n.input(0), n.getFloat("alpha", 1.0f)));
   return success();
 }
 
@@ -179,6 +187,39 @@ static LogicalResult shrink(NodeImport &n) {
   Value upper = m.where(above, m.sub(x, m(bias, x)), m(0, x));
   n.output(0, m.where(below, m.add(x, m(bias, x)), upper));
   return success();
+}
+
+FailureOr<Value> fusion::activate(NodeImport &n, Value x,
+                                  ArrayRef<float> parameters) {
+  std::string name = n.getString("activation", "");
+  Maths m{n};
+  auto given = [&](size_t i, float otherwise) {
+    return i < parameters.size() ? parameters[i] : otherwise;
+  };
+  if (name.empty())
+    return x;
+  if (name == "Relu")
+    return Value(ReluOp::create(n.builder, n.loc, x));
+  if (name == "Tanh")
+    return Value(TanhOp::create(n.builder, n.loc, x));
+  if (name == "Sigmoid")
+    return Value(SigmoidOp::create(n.builder, n.loc, x));
+  if (name == "Softplus")
+    return Value(SoftplusOp::create(n.builder, n.loc, x));
+  if (name == "Softsign")
+    return softsignOf(n, x);
+  if (name == "LeakyRelu")
+    return leakyReluOf(n, x, given(0, 0.01f));
+  if (name == "ThresholdedRelu")
+    return thresholdedReluOf(n, x, given(0, 1.0f));
+  if (name == "Elu")
+    return exponential(n, x, given(0, 1.0f), 1.0f, 1.0f);
+  if (name == "HardSigmoid")
+    return hardSigmoidOf(n, x, given(0, 0.2f), given(1, 0.5f));
+  if (name == "Clip" && parameters.size() == 2)
+    return m.min(m.max(x, m(parameters[0], x)), m(parameters[1], x));
+  return n.fail("the activation '" + name +
+                "' is not supported; optimise the model without it");
 }
 
 void fusion::addActivationHandlers(HandlerMap &map) {

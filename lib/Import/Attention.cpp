@@ -130,10 +130,11 @@ static LogicalResult rotaryEmbedding(NodeImport &n) {
   return rotateInput(n, rotation, n.getInt("num_heads", 0));
 }
 
-/// com.microsoft has its own order of inputs; one position is a start.
+/// com.microsoft has its own order of inputs; one position is a start. Nothing
+/// reads the attribute scale, in onnxruntime neither, and is_packed_batching
+/// only says that rows of several sequences follow one another, each at its
+/// position.
 static LogicalResult contribRotaryEmbedding(NodeImport &n) {
-  if (n.getInt("is_packed_batching", 0))
-    return n.fail("packed batching is not supported");
   Rotation rotation;
   rotation.cos = n.input(2);
   rotation.sin = n.input(3);
@@ -164,8 +165,6 @@ static LogicalResult contribRotaryEmbedding(NodeImport &n) {
     positions = n.reshape(positions, {SymExpr(1), seq});
   }
   rotation.positions = positions;
-  if (float scale = n.getFloat("scale", 1.0f); scale != 1.0f)
-    return n.fail("scale " + std::to_string(scale) + " is not supported");
   return rotateInput(n, rotation, heads);
 }
 

@@ -8,7 +8,6 @@
 #include "AttentionUtils.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 using namespace fusion;
@@ -38,16 +37,15 @@ static Value line(NodeImport &n, const SymExpr &start, const SymExpr &count,
   return n.reshape(values, shape);
 }
 
-static Value hide(NodeImport &n, Value x, Value visible) {
-  Value hidden =
-      n.scalar(-std::numeric_limits<double>::infinity(), elementType(x));
-  return WhereOp::create(n.builder, n.loc, visible, x, hidden);
+static Value hide(NodeImport &n, Value x, Value visible, double hidden) {
+  return WhereOp::create(n.builder, n.loc, visible, x,
+                         n.scalar(hidden, elementType(x)));
 }
 
 static Value masked(NodeImport &n, Value x, const AttentionParts &parts,
-                    const SymExpr &rows, const SymExpr &keys) {
+                    const SymExpr &rows, const SymExpr &keys, double hidden) {
   if (parts.bias && elementType(parts.bias).isInteger(1))
-    x = hide(n, x, parts.bias);
+    x = hide(n, x, parts.bias, hidden);
   else if (parts.bias)
     x = AddOp::create(n.builder, n.loc, x, parts.bias);
   Value key = line(n, 0, keys, 3);
@@ -60,7 +58,7 @@ static Value masked(NodeImport &n, Value x, const AttentionParts &parts,
         offset, {getSymShape(offset)[0], SymExpr(1), SymExpr(1), SymExpr(1)});
     return AddOp::create(n.builder, n.loc, line(n, by, rows, 2), offset);
   };
-  auto seen = [&](Value condition) { x = hide(n, x, condition); };
+  auto seen = [&](Value condition) { x = hide(n, x, condition, hidden); };
   if (parts.causal)
     seen(LessEqualOp::create(n.builder, n.loc, key, place(0)));
   if (parts.windowLeft >= 0)
@@ -72,7 +70,7 @@ static Value masked(NodeImport &n, Value x, const AttentionParts &parts,
     SymExpr batch = getSymShape(parts.validLengths)[0];
     Value length = n.cast(parts.validLengths, n.builder.getI64Type());
     length = n.reshape(length, {batch, SymExpr(1), SymExpr(1), SymExpr(1)});
-    x = hide(n, x, LessOp::create(n.builder, n.loc, key, length));
+    seen(LessOp::create(n.builder, n.loc, key, length));
   }
   return x;
 }
@@ -100,7 +98,8 @@ static Value guardedSoftmax(NodeImport &n, Value x) {
 }
 
 FailureOr<Value> fusion::scores(NodeImport &n, Value q, Value k,
-                                const AttentionParts &parts, int64_t mode) {
+                                const AttentionParts &parts, int64_t mode,
+                                double hidden) {
   if (mode < 0 || mode > 3)
     return n.fail("unknown qk_matmul_output_mode " + Twine(mode));
   Type element = elementType(q);
@@ -118,7 +117,7 @@ FailureOr<Value> fusion::scores(NodeImport &n, Value q, Value k,
     x = MulOp::create(n.builder, n.loc, bent, cap);
   }
   if (mode >= 2)
-    x = masked(n, x, parts, getSymShape(q)[2], getSymShape(k)[2]);
+    x = masked(n, x, parts, getSymShape(q)[2], getSymShape(k)[2], hidden);
   if (mode == 3 && parts.sink)
     return softmaxWithSink(n, x, parts.sink);
   return mode == 3 ? guardedSoftmax(n, x) : x;

@@ -126,14 +126,18 @@ FailureOr<Value> fusion::readMask(NodeImport &n, size_t input,
     Value starts = n.slice(mask, 0, batch, batch);
     return n.reshape(keysBetween(n, starts, ends, batch, keys), one);
   }
+  if (shape.size() == 1 && shape[0] == batch * SymExpr(3) + SymExpr(2)) {
+    mask = n.slice(mask, 0, 0, batch);
+    shape[0] = batch;
+  }
   SymShape expected{batch};
   if (shape.size() == 2)
     expected = {batch, keys};
   if (shape.size() == 3)
     expected = {batch, rows, keys};
   if (shape.size() != expected.size())
-    return n.fail("only masks of shape [batch], [2 * batch], [batch, keys] and "
-                  "[batch, rows, keys] are supported");
+    return n.fail("only masks of shape [batch], [2 * batch], [3 * batch + 2], "
+                  "[batch, keys] and [batch, rows, keys] are supported");
   for (auto [have, want] : llvm::zip(shape, expected))
     if (failed(n.equate(have, want, "the mask")))
       return failure();

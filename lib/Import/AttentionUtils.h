@@ -5,6 +5,8 @@
 
 #include "Importer.h"
 
+#include <limits>
+
 namespace fusion {
 
 /// [batch, seq, heads * size] to [batch, heads, seq, size].
@@ -45,8 +47,9 @@ llvm::FailureOr<mlir::Value> attention(NodeImport &n, mlir::Value q,
                                        const AttentionParts &parts);
 
 /// What keys an input of com.microsoft's operators leaves, as bool [batch, 1,
-/// rows or 1, keys]: lengths [batch], ends and then starts [2 * batch], 1 for a
-/// key [batch, keys], or 1 for a query and a key [batch, rows, keys].
+/// rows or 1, keys]: lengths [batch], ends and then starts [2 * batch], lengths
+/// and then running sums of them [3 * batch + 2], 1 for a key [batch, keys], or
+/// 1 for a query and a key [batch, rows, keys].
 llvm::FailureOr<mlir::Value> readMask(NodeImport &n, size_t input,
                                       const SymExpr &batch, const SymExpr &rows,
                                       const SymExpr &keys);
@@ -57,9 +60,11 @@ llvm::LogicalResult addMask(NodeImport &n, AttentionParts &parts,
                             mlir::Value seen, mlir::Type element);
 
 /// The scores that Attention's output qk_matmul_output asks for: 0 scaled, 1
-/// capped, 2 masked, 3 after the softmax. [batch, heads, rows, keys]
-llvm::FailureOr<mlir::Value> scores(NodeImport &n, mlir::Value q, mlir::Value k,
-                                    const AttentionParts &parts, int64_t mode);
+/// capped, 2 masked, 3 after the softmax. [batch, heads, rows, keys]. `hidden`
+/// is what the mask puts where a key is not seen.
+llvm::FailureOr<mlir::Value>
+scores(NodeImport &n, mlir::Value q, mlir::Value k, const AttentionParts &parts,
+       int64_t mode, double hidden = -std::numeric_limits<double>::infinity());
 
 /// Attention as products and a softmax: f64 and sinks, of which there is no
 /// kernel.

@@ -1,4 +1,4 @@
-//===- Contrib.cpp - Attention operators of com.microsoft -----------------===//
+//===- Contrib.cpp - GroupQueryAttention of com.microsoft -----------------===//
 
 #include "AttentionUtils.h"
 
@@ -13,7 +13,7 @@ static FailureOr<Heads> queryKeyValue(NodeImport &n, int64_t heads,
   if (!n.hasInput(1))
     return unpackHeads(n, n.input(0), heads, kvHeads);
   if (!n.hasInput(2))
-    return n.fail("a packed key and value is not supported");
+    return n.fail("expected key and value, or neither");
   auto q = splitHeads(n, n.input(0), heads);
   auto k = failed(q) ? q : splitHeads(n, n.input(1), kvHeads);
   auto v = failed(k) ? k : splitHeads(n, n.input(2), kvHeads);
@@ -69,14 +69,16 @@ static bool isBuffer(NodeImport &n, size_t past, size_t present) {
                   : !a->param.empty() && a->param == b->param;
 }
 
-static FailureOr<Value> normalizeHead(NodeImport &n, Value x, size_t weight) {
+static FailureOr<Value> normalizeHead(NodeImport &n, Value x, size_t weight,
+                                      StringRef epsilon) {
   if (!n.hasInput(weight))
     return x;
   if (failed(n.checkBroadcast({x, n.input(weight)})))
     return failure();
   return Value(RmsNormOp::create(
       n.builder, n.loc, logicalType(x.getType()), x, n.input(weight),
-      n.builder.getF32FloatAttr(n.getFloat("qk_norm_epsilon", 1e-6f)),
+      n.builder.getF32FloatAttr(
+          n.getFloat(epsilon, n.getFloat("qk_norm_epsilon", 1e-6f))),
       /*cast_before_scale=*/UnitAttr()));
 }
 
@@ -84,12 +86,14 @@ static LogicalResult checkGroupQuery(NodeImport &n) {
   if (n.hasInput(12) || n.hasInput(13) ||
       n.getString("k_quant_type", "NONE") != "NONE" ||
       n.getString("v_quant_type", "NONE") != "NONE")
-    return n.fail("a quantised cache is not supported");
+    return n.fail("a quantised cache is not supported; build the model with a "
+                  "floating-point one");
   if (n.getInt("sliding_window_cache", 0))
     return n.fail("a cache of only the window is not supported; build the "
                   "model with windowed_kv_cache=false");
-  if (n.hasOutput(3))
-    return n.fail("the output output_qk is not supported");
+  if (n.hasInput(16))
+    return n.fail("query_seqlens is not supported; build the model for rows "
+                  "of which none is padding");
   if (n.hasInput(3) != n.hasInput(4))
     return n.fail("expected both past_key and past_value, or neither");
   return success();
@@ -106,6 +110,27 @@ static FailureOr<Value> totalLengths(NodeImport &n, const SymExpr &batch) {
                              n.scalar(1, elementType(lengths))));
 }
 
+/// The output output_qk: scores before the softmax, zero where a key is not
+/// seen, or after it.
+static LogicalResult outputScores(NodeImport &n, Value q, Value keys,
+                                  const AttentionParts &how, bool inBuffer) {
+  int64_t kind = n.getInt("qk_output", 0);
+  if (!n.hasOutput(3))
+    return success();
+  if (kind != 1 && kind != 2)
+    return n.fail("the output output_qk needs qk_output 1 or 2, found " +
+                  Twine(kind));
+  if (inBuffer)
+    return n.fail("output_qk beside a cache buffer is not supported; build "
+                  "the model with past and present of their own lengths");
+  auto wanted = kind == 1 ? scores(n, q, keys, how, /*mode=*/2, /*hidden=*/0)
+                          : scores(n, q, keys, how, /*mode=*/3);
+  if (failed(wanted))
+    return failure();
+  n.output(3, *wanted);
+  return success();
+}
+
 static LogicalResult groupQueryAttention(NodeImport &n) {
   int64_t heads = n.getInt("num_heads", 0);
   int64_t kvHeads = n.getInt("kv_num_heads", 0);
@@ -116,8 +141,8 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
     return failure();
   SymShape shape = getSymShape(parts->q);
   auto lengths = totalLengths(n, shape[0]);
-  auto q = normalizeHead(n, parts->q, 14);
-  auto k = failed(q) ? q : normalizeHead(n, parts->k, 15);
+  auto q = normalizeHead(n, parts->q, 14, "q_norm_epsilon");
+  auto k = failed(q) ? q : normalizeHead(n, parts->k, 15, "k_norm_epsilon");
   if (failed(lengths) || failed(k))
     return failure();
   Value starts = cachedLengths(n, *lengths, shape[2]);
@@ -169,79 +194,9 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
   if (failed(result))
     return failure();
   n.output(0, mergeHeads(n, *result));
-  return success();
-}
-
-/// The parts of a bias for q, k and v, added before the heads are split.
-static FailureOr<Value> biased(NodeImport &n, size_t input, SymExpr &start) {
-  Value x = n.input(input);
-  if (!n.hasInput(3))
-    return x;
-  SymShape shape = getSymShape(x);
-  if (shape.size() != 3)
-    return n.fail("a bias with packed or split heads is not supported");
-  Value part = n.slice(n.input(3), 0, start, shape[2]);
-  start = start + shape[2];
-  return Value(AddOp::create(n.builder, n.loc, x, part));
-}
-
-static LogicalResult multiHeadAttention(NodeImport &n) {
-  int64_t heads = n.getInt("num_heads", 0);
-  if (heads < 1 || heads > 65536)
-    return n.fail("expected 1 to 65536 heads, found " + Twine(heads));
-  if (!n.hasInput(1) || !n.hasInput(2))
-    return n.fail("packed operands are not supported");
-  if (n.hasInput(8) || n.hasInput(9))
-    return n.fail("a shared cache buffer is not supported");
-  if (n.hasInput(6) != n.hasInput(7))
-    return n.fail("expected both past_key and past_value, or neither");
-  if (n.hasOutput(3))
-    return n.fail("the output qk is not supported");
-  Value parts[3];
-  SymExpr start = 0;
-  if (n.hasInput(3) && n.rank(3) != 1)
-    return n.fail("expected a bias of rank 1");
-  for (size_t i = 0; i < 3; ++i) {
-    // Keys and values may come with their heads split (cross attention).
-    if (i > 0 && n.rank(i) == 4) {
-      parts[i] = n.input(i);
-      continue;
-    }
-    auto x = biased(n, i, start);
-    auto split = failed(x) ? x : splitHeads(n, *x, heads);
-    if (failed(split))
-      return failure();
-    parts[i] = *split;
-  }
-  if (n.hasInput(3) && failed(n.equate(start, n.shape(3)[0], "the bias")))
-    return failure();
-  auto keys = append(n, n.input(6), parts[1]);
-  auto values = failed(keys) ? keys : append(n, n.input(7), parts[2]);
-  if (failed(values))
-    return failure();
-  n.output(1, *keys);
-  n.output(2, *values);
-
-  AttentionParts how;
-  how.scale = n.getFloat("scale", 0);
-  how.causal = n.getInt("unidirectional", 0) != 0;
-  if (n.hasInput(6))
-    how.causalOffset = n.shape(6)[2];
-  how.bias = n.input(5);
-  if (n.hasInput(4)) {
-    SymShape shape = getSymShape(parts[0]);
-    auto seen = readMask(n, 4, shape[0], shape[2], getSymShape(*keys)[2]);
-    if (failed(seen) || failed(addMask(n, how, *seen, elementType(parts[0]))))
-      return failure();
-  }
-  auto result = attention(n, parts[0], *keys, *values, how);
-  if (failed(result))
-    return failure();
-  n.output(0, mergeHeads(n, *result));
-  return success();
+  return outputScores(n, *q, *keys, how, inBuffer);
 }
 
 void fusion::addContribHandlers(HandlerMap &map) {
   map["com.microsoft::GroupQueryAttention"] = groupQueryAttention;
-  map["com.microsoft::MultiHeadAttention"] = multiHeadAttention;
 }

@@ -242,7 +242,7 @@ Value Conv::product(Value patches) {
   return n.reshape(n.transpose(y, perm), shape);
 }
 
-static LogicalResult convolution(NodeImport &n) {
+static FailureOr<Value> convolved(NodeImport &n) {
   Conv conv(n);
   if (failed(conv.readKernel()) || failed(conv.readAxes()))
     return failure();
@@ -258,8 +258,38 @@ static LogicalResult convolution(NodeImport &n) {
     return n.fail("a kernel of more than " + Twine(kMaxSlices) +
                   " elements is supported only where its stride is its size");
   Value x = conv.padded();
-  n.output(0, conv.product(tiled ? conv.tiles(x) : conv.slices(x)));
+  return conv.product(tiled ? conv.tiles(x) : conv.slices(x));
+}
+
+static LogicalResult convolution(NodeImport &n) {
+  auto result = convolved(n);
+  if (failed(result))
+    return failure();
+  n.output(0, *result);
   return success();
 }
 
-void fusion::addConvHandlers(HandlerMap &map) { map["::Conv"] = convolution; }
+/// activation(convolution + Z)
+static LogicalResult fusedConvolution(NodeImport &n) {
+  auto result = convolved(n);
+  if (failed(result))
+    return failure();
+  if (n.hasInput(3)) {
+    if (failed(n.checkBroadcast({*result, n.input(3)})))
+      return failure();
+    result = Value(AddOp::create(n.builder, n.loc, *result, n.input(3)));
+  }
+  const auto *parameters = n.node.find("activation_params");
+  result =
+      activate(n, *result,
+               parameters ? ArrayRef(parameters->floats) : ArrayRef<float>());
+  if (failed(result))
+    return failure();
+  n.output(0, *result);
+  return success();
+}
+
+void fusion::addConvHandlers(HandlerMap &map) {
+  map["::Conv"] = convolution;
+  map["com.microsoft::FusedConv"] = fusedConvolution;
+}

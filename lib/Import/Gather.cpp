@@ -137,4 +137,5 @@ void fusion::addGatherHandlers(HandlerMap &map) {
   map["::ScatterND"] = scatterNd;
   map["::ScatterElements"] = scatterElements;
   map["::Trilu"] = trilu;
+  map["com.microsoft::Trilu"] = trilu;
 }

@@ -35,6 +35,7 @@ const HandlerMap &fusion::getHandlers() {
     addNormHandlers(m);
     addAttentionHandlers(m);
     addContribHandlers(m);
+    addMultiHeadHandlers(m);
     addPackedAttentionHandlers(m);
     addTopKHandlers(m);
     return m;
@@ -185,6 +186,9 @@ void Importer::poison(const Node &node) {
 }
 
 static std::string unknownOperator(const Node &node) {
+  if (StringRef instead = whatInstead(node.domain, node.opType);
+      !instead.empty())
+    return ("the operator is not supported; " + instead).str();
   if (!node.opset)
     return "the model imports no opset of domain '" +
            (node.domain.empty() ? "ai.onnx" : node.domain) +

@@ -116,6 +116,23 @@ using Handler = llvm::LogicalResult (*)(NodeImport &);
 /// Handlers by "domain::OpType" ("::OpType" for ai.onnx).
 using HandlerMap = std::map<std::string, Handler>;
 
+/// The attribute `activation` of operators that onnxruntime's optimiser fused,
+/// applied to what the node computes; without it the value itself. Parameters
+/// that are not given have ONNX's defaults.
+llvm::FailureOr<mlir::Value> activate(NodeImport &n, mlir::Value x,
+                                      llvm::ArrayRef<float> parameters);
+
+/// The product of two integer operands of the node, each without its zero point
+/// (an input that may be absent), in i32.
+llvm::FailureOr<mlir::Value> integerProduct(NodeImport &n, size_t a, size_t b,
+                                            size_t zeroA, size_t zeroB);
+/// x in f32, times the two scales: one number, and one or one for each column.
+llvm::FailureOr<mlir::Value> rescaled(NodeImport &n, mlir::Value x,
+                                      size_t scaleA, size_t scaleB);
+
+/// What to do about an operator that is refused by its name; empty for others.
+llvm::StringRef whatInstead(llvm::StringRef domain, llvm::StringRef opType);
+
 void addElementwiseHandlers(HandlerMap &map);
 void addActivationHandlers(HandlerMap &map);
 void addReductionHandlers(HandlerMap &map);
@@ -135,6 +152,7 @@ void addEmbeddingHandlers(HandlerMap &map);
 void addNormHandlers(HandlerMap &map);
 void addAttentionHandlers(HandlerMap &map);
 void addContribHandlers(HandlerMap &map);
+void addMultiHeadHandlers(HandlerMap &map);
 void addPackedAttentionHandlers(HandlerMap &map);
 void addTopKHandlers(HandlerMap &map);
 const HandlerMap &getHandlers();

@@ -45,11 +45,27 @@ static Value scaled(NodeImport &n, Value value, float factor) {
                        n.scalar(factor, elementType(value)));
 }
 
+/// transBatch says that the axis before the last one stands in front of the
+/// batch: [rows, batch.., columns] becomes [batch.., rows, columns].
+static FailureOr<Value> batchFirst(NodeImport &n, size_t input,
+                                   StringRef attribute) {
+  int64_t rank = n.rank(input);
+  if (!isTrue(n, attribute))
+    return n.input(input);
+  if (rank < 3)
+    return n.fail(attribute + " needs an operand of rank 3 or more, found " +
+                  Twine(rank));
+  SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(1, rank - 1));
+  perm.append({0, rank - 1});
+  return n.transpose(n.input(input), perm);
+}
+
 static LogicalResult fusedMatmul(NodeImport &n) {
-  if (isTrue(n, "transBatchA") || isTrue(n, "transBatchB"))
-    return n.fail("transBatchA and transBatchB are not supported");
-  auto result = product(n, n.input(0), n.input(1), isTrue(n, "transA"),
-                        isTrue(n, "transB"));
+  auto a = batchFirst(n, 0, "transBatchA");
+  auto b = failed(a) ? a : batchFirst(n, 1, "transBatchB");
+  if (failed(b))
+    return failure();
+  auto result = product(n, *a, *b, isTrue(n, "transA"), isTrue(n, "transB"));
   if (failed(result))
     return failure();
   n.output(0, scaled(n, *result, n.getFloat("alpha", 1.0f)));
@@ -87,21 +103,17 @@ static LogicalResult gemm(NodeImport &n) {
 }
 
 static LogicalResult fusedGemm(NodeImport &n) {
-  std::string activation = n.getString("activation", "");
   auto result = gemmOf(n);
   if (failed(result))
     return failure();
-  Value value = *result;
-  if (activation == "Relu")
-    value = ReluOp::create(n.builder, n.loc, value);
-  else if (activation == "Tanh")
-    value = TanhOp::create(n.builder, n.loc, value);
-  else if (activation == "Sigmoid")
-    value = SigmoidOp::create(n.builder, n.loc, value);
-  else if (!activation.empty())
-    return n.fail("the activation '" + activation +
-                  "' is not supported; expected Relu, Tanh or Sigmoid");
-  n.output(0, value);
+  SmallVector<float> parameters;
+  for (StringRef name : {"activation_alpha", "activation_beta"})
+    if (n.node.find(name.str()))
+      parameters.push_back(n.getFloat(name, 0));
+  result = activate(n, *result, parameters);
+  if (failed(result))
+    return failure();
+  n.output(0, *result);
   return success();
 }
 
@@ -110,4 +122,5 @@ void fusion::addLinearHandlers(HandlerMap &map) {
   map["::Gemm"] = gemm;
   map["com.microsoft::FusedGemm"] = fusedGemm;
   map["com.microsoft::FusedMatMul"] = fusedMatmul;
+  map["com.microsoft::TransposeMatMul"] = fusedMatmul; // its old name
 }

@@ -144,6 +144,18 @@ static LogicalResult matmulNBits(NodeImport &n) {
   return success();
 }
 
+/// Scales of one element along an axis other than `axis` are for all of it.
+static Value spread(NodeImport &n, Value scale, ArrayRef<int64_t> dims,
+                    int64_t axis) {
+  SymShape shape = getSymShape(scale);
+  if (shape.size() != dims.size())
+    return scale;
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (static_cast<int64_t>(i) != axis && shape[i] == SymExpr(1))
+      shape[i] = dims[i];
+  return n.expand(scale, shape);
+}
+
 /// The quantised table as [rows, columns] elements; uint8 data holds packed
 /// elements of `bits` bits along the last axis.
 static LogicalResult gatherBlockQuantized(NodeImport &n) {
@@ -167,7 +179,11 @@ static LogicalResult gatherBlockQuantized(NodeImport &n) {
       return n.fail("data is absurdly large");
   }
   int64_t block = n.getInt("block_size", 128);
-  if (block < 16 || (block & (block - 1)) || block > (1 << 20))
+  // Small floats may have one scale for a whole axis, and for all of another.
+  bool isFloat = isa<FloatType>(getElementType(type, n.builder.getContext()));
+  if (isFloat && block == 0)
+    block = std::max<int64_t>(dims[*quantizeAxis], 1);
+  else if (block < 16 || (block & (block - 1)) || block > (1 << 20))
     return n.fail("expected block_size to be a power of two from 16, found " +
                   Twine(block));
   auto q = reinterpret(n, 0, type, dims);
@@ -175,6 +191,11 @@ static LogicalResult gatherBlockQuantized(NodeImport &n) {
     return failure();
   Value scale = n.input(2), zero;
   SymShape scaleShape = n.shape(2);
+  if (isFloat) {
+    if (n.hasInput(3))
+      return n.fail("zero points of floating-point data are not defined");
+    scale = spread(n, scale, dims, *quantizeAxis);
+  }
   if (n.hasInput(3)) {
     const Tensor *points = n.constant(3);
     if (!points)
@@ -347,4 +368,6 @@ void fusion::addQuantizeHandlers(HandlerMap &map) {
   map["com.microsoft::GatherBlockQuantized"] = gatherBlockQuantized;
   map["::DequantizeLinear"] = dequantizeLinear;
   map["::QuantizeLinear"] = quantizeLinear;
+  map["com.microsoft::DequantizeLinear"] = dequantizeLinear;
+  map["com.microsoft::QuantizeLinear"] = quantizeLinear;
 }

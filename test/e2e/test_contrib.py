@@ -169,6 +169,18 @@ class ContribTest(unittest.TestCase):
                     self.assertLessEqual(testing.error(found[name], r), LIMIT)
 
 
+    def test_packed_operands(self):
+        """onnxruntime's CPU provider has the operands apart only."""
+        q, k, v = (rnd(B, S, H, D, seed=i) for i in range(3))
+        for bias in ([], [("bias", rnd(3 * H * D, seed=4, scale=0.3))]):
+            apart = [(n, x.reshape(B, S, H * D)) for n, x in (("q", q), ("k", k), ("v", v))]
+            reference = testing.run_onnxruntime(*one_node("MultiHeadAttention", apart + bias, ["y"], num_heads=H))["y"]
+            together = {"qkv": [("q", np.stack([q, k, v], 3)), None, None], "kv": [apart[0], ("k", np.stack([k, v], 3)), None]}
+            for form, operands in together.items():
+                with self.subTest(form, bias=bool(bias)):
+                    found = testing.run_model(*one_node("MultiHeadAttention", operands + bias, ["y"], num_heads=H))["y"]
+                    self.assertLessEqual(testing.error(found, reference), LIMIT)
+
     def unequal(self, rows, room=None):
         """Sequences with P and P - 2 keys cached, and `rows` new ones; `room`: the cache is a buffer of so many. (model, feeds, lengths)"""
         cached, size = np.array([P, P - 2]), room or P

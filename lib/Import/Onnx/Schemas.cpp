@@ -52,12 +52,13 @@ const ContribOp contribOps[] = {
      "query:T key:T? value:T? past_key:C? past_value:C? seqlens_k:M "
      "total_sequence_length:M cos_cache:T? sin_cache:T? position_ids:I? "
      "attention_bias:T? head_sink:T? k_scale:F? v_scale:F? "
-     "q_norm_weight:T? k_norm_weight:T?",
+     "q_norm_weight:T? k_norm_weight:T? query_seqlens:M?",
      "output:T present_key:C? present_value:C? output_qk:T?",
      "num_heads:i kv_num_heads:i scale:f? do_rotary:i? rotary_interleaved:i? "
      "local_window_size:i? softcap:f? smooth_softmax:i? causal:i? "
      "sliding_window_cache:i? qk_output:i? qk_norm_epsilon:f? "
-     "k_quant_type:s? v_quant_type:s? kv_cache_bit_width:i?"},
+     "k_quant_type:s? v_quant_type:s? kv_cache_bit_width:i? "
+     "q_norm_epsilon:f? k_norm_epsilon:f?"},
     {"com.microsoft", "Attention",
      "input:T weights:T bias:T? mask_index:M? past:T? attention_bias:T? "
      "past_sequence_length:M?",
@@ -70,6 +71,35 @@ const ContribOp contribOps[] = {
      "past_key:T? past_value:T? past_sequence_length:M? cache_indirection:M?",
      "output:T present_key:T? present_value:T? qk:T?",
      "num_heads:i scale:f? mask_filter_value:f? unidirectional:i?"},
+    {"com.microsoft", "DecoderMaskedMultiHeadAttention",
+     "query:T key:T? value:T? mask_index:M? attention_bias:T? past_key:T? "
+     "past_value:T? past_sequence_length:M? beam_width:M? "
+     "cache_indirection:M? bias:T?",
+     "output:T present_key:T? present_value:T? qk:T?",
+     "num_heads:i scale:f? mask_filter_value:f? past_present_share_buffer:i? "
+     "output_qk:i?"},
+    {"com.microsoft", "QAttention",
+     "input:A weight:D bias:T input_scale:T weight_scale:T mask_index:M? "
+     "input_zero_point:A? weight_zero_point:D? past:T?",
+     "output:T present:T?",
+     "num_heads:i unidirectional:i? scale:f? mask_filter_value:f? "
+     "do_rotary:i? past_present_share_buffer:i?"},
+    {"com.microsoft", "DynamicQuantizeMatMul",
+     "A:T B:D b_scale:T b_zero_point:D? bias:T?", "Y:T", ""},
+    {"com.microsoft", "MatMulIntegerToFloat",
+     "A:A B:D a_scale:T b_scale:T a_zero_point:A? b_zero_point:D? bias:T?",
+     "Y:T", ""},
+    {"com.microsoft", "MatMulInteger16", "A:H B:H", "Y:M", ""},
+    {"com.microsoft", "DequantizeLinear", "x:W x_scale:T x_zero_point:W?",
+     "y:T", "axis:i?"},
+    {"com.microsoft", "QuantizeLinear", "x:T y_scale:T y_zero_point:W?", "y:W",
+     "axis:i?"},
+    {"com.microsoft", "FusedConv", "X:T W:T B:T? Z:T?", "Y:T",
+     "activation:s? activation_params:g? auto_pad:s? dilations:n? group:i? "
+     "kernel_shape:n? pads:n? strides:n?"},
+    {"com.microsoft", "Trilu", "X:X k:I?", "Y:X", "upper:i?"},
+    {"com.microsoft", "TransposeMatMul", "A:T B:T", "Y:T",
+     "alpha:f? transA:i? transB:i?"},
     {"com.microsoft", "EmbedLayerNormalization",
      "input_ids:M segment_ids:M? word_embedding:T position_embedding:T "
      "segment_embedding:T? gamma:T beta:T mask:M? position_ids:M?",
@@ -88,12 +118,17 @@ const ContribOp contribOps[] = {
 
 std::vector<std::string> typesOf(char letter) {
   switch (letter) {
+  case 'A': // quantised operands
+  case 'D':
+    return {"tensor(uint8)", "tensor(int8)"};
   case 'B': // packed weights
     return {"tensor(uint8)", "tensor(uint32)", "tensor(int32)"};
   case 'C': // caches
     return {"tensor(float)", "tensor(float16)", "tensor(bfloat16)"};
   case 'F':
     return {"tensor(float)"};
+  case 'H':
+    return {"tensor(int16)"};
   case 'I':
     return {"tensor(int64)"};
   case 'J':
@@ -101,7 +136,13 @@ std::vector<std::string> typesOf(char letter) {
   case 'M':
     return {"tensor(int32)"};
   case 'Q':
-    return {"tensor(uint8)", "tensor(int4)", "tensor(uint4)"};
+    return {"tensor(uint8)",        "tensor(int4)",       "tensor(uint4)",
+            "tensor(float8e4m3fn)", "tensor(float8e5m2)", "tensor(float4e2m1)"};
+  case 'W':
+    return {"tensor(uint8)", "tensor(int8)",  "tensor(uint16)", "tensor(int16)",
+            "tensor(int32)", "tensor(uint4)", "tensor(int4)"};
+  case 'X':
+    return {"tensor(float)", "tensor(double)", "tensor(int64)"};
   case 'Z': // packed, or one floating value each
     return {"tensor(uint8)", "tensor(float)", "tensor(float16)",
             "tensor(bfloat16)"};
@@ -152,6 +193,7 @@ onnx::OpSchema makeSchema(const ContribOp &op) {
     auto type = item.kind == 'i'   ? onnx::AttributeProto::INT
                 : item.kind == 'n' ? onnx::AttributeProto::INTS
                 : item.kind == 'f' ? onnx::AttributeProto::FLOAT
+                : item.kind == 'g' ? onnx::AttributeProto::FLOATS
                                    : onnx::AttributeProto::STRING;
     schema.Attr(item.name, "", type, !item.optional);
   }
