@@ -27,6 +27,9 @@ static constexpr int64_t kLargestWindow = 1 << 19;
 /// The same where rows and keys are as many: their product is evaluated.
 static constexpr int64_t kLargestSquared = 1500;
 
+/// Tables that are no longer are seen whole by the usual sizes.
+static constexpr int64_t kSmallTable = 4;
+
 static void noteNumber(double value, MaskSources &sources) {
   double size = std::abs(value);
   if (size == std::floor(size) && size <= kLargestWindow)
@@ -55,6 +58,16 @@ static void noteAttr(Attribute attr, MaskSources &sources) {
   if (auto array = dyn_cast<ArrayAttr>(attr))
     for (Attribute element : array)
       noteAttr(element, sources);
+}
+
+/// Lengths of what is neither computed nor the same everywhere.
+static void noteTable(Operation *op, MaskSources &sources) {
+  auto constant = dyn_cast<ConstantOp>(op);
+  if (!isa<WeightOp>(op) && (!constant || getScalar(constant.getResult())))
+    return;
+  for (const SymExpr &size : getSymShape(op->getResult(0)))
+    if (auto length = size.asConstant(); length && *length > kSmallTable)
+      sources.tables.insert(*length);
 }
 
 static void noteType(Type type, MaskSources &sources) {
@@ -86,6 +99,7 @@ FailureOr<MaskSources> raise::findSources(Value mask, std::string &reason) {
     auto scalar = getScalar(value);
     if (scalar && !(isFloat(value) && isHidden(*scalar, elementType(value))))
       noteNumber(*scalar, sources);
+    noteTable(op, sources);
     if (auto tile = dyn_cast<TileOp>(op))
       noteTile(tile, sources);
     for (NamedAttribute attr : op->getAttrs())
@@ -144,6 +158,23 @@ struct SizeChooser {
     all.push_back(std::move(sizes));
   }
 
+  /// A sequence with so many keys: few rows, all of them new, one row.
+  void addLarge(std::vector<Sizes> &all, int64_t keys, bool withFresh) const {
+    Sizes large = base(0);
+    set(large, scores.batch.symbols(), 1);
+    Sizes largeFresh = large, largeDecode = large;
+    set(large, rows, past.empty() ? keys : 3);
+    set(large, past, keys - 3);
+    set(largeFresh, rows, keys);
+    set(largeFresh, past, 0);
+    set(largeDecode, rows, 1);
+    set(largeDecode, past, keys - 1);
+    all.push_back(large);
+    if (withFresh)
+      all.push_back(largeFresh);
+    all.push_back(largeDecode);
+  }
+
   static void set(Sizes &sizes, const std::set<std::string> &names,
                   int64_t value) {
     for (const std::string &name : names)
@@ -184,26 +215,22 @@ FailureOr<std::vector<Sizes>> raise::chooseSizes(const MaskSources &sources,
              ", too large to evaluate beyond";
     return failure();
   }
-  Sizes large = chooser.base(0);
-  SizeChooser::set(large, scores.batch.symbols(), 1);
-  Sizes largeFresh = large, largeDecode = large;
-  SizeChooser::set(large, chooser.rows, 3);
-  SizeChooser::set(large, chooser.past.empty() ? chooser.rows : chooser.past,
-                   beyond);
-  SizeChooser::set(largeFresh, chooser.rows, beyond);
-  SizeChooser::set(largeFresh, chooser.past, 0);
-  SizeChooser::set(largeDecode, chooser.past, beyond);
-  SizeChooser::set(largeDecode, chooser.rows, 1);
+  // A table is seen to its end: there is no more of it.
+  std::vector<Sizes> candidates;
+  for (int64_t table : llvm::reverse(sources.tables))
+    if (table > beyond)
+      chooser.addLarge(candidates, table, true);
+  chooser.addLarge(candidates, beyond + 3, squared);
+  for (int64_t table : llvm::reverse(sources.tables))
+    if (table <= beyond)
+      chooser.addLarge(candidates, table, true);
   Sizes ones = chooser.base(0), fresh = chooser.base(1),
         decode = chooser.base(4);
   SizeChooser::set(ones, chooser.symbols, 1);
   SizeChooser::set(fresh, chooser.past, 0);
   SizeChooser::set(decode, chooser.rows, 1);
-  std::vector<Sizes> candidates = {large};
-  if (squared)
-    candidates.push_back(largeFresh);
-  for (const Sizes &sizes : {largeDecode, chooser.base(0), chooser.base(2),
-                             chooser.base(3), ones, fresh, decode})
+  for (const Sizes &sizes :
+       {chooser.base(0), chooser.base(2), chooser.base(3), ones, fresh, decode})
     candidates.push_back(sizes);
   for (Sizes &sizes : candidates) {
     // Where rows and keys are many in every choice, two sequences have to do.
@@ -216,7 +243,29 @@ FailureOr<std::vector<Sizes>> raise::chooseSizes(const MaskSources &sources,
   return distinct(all, chooser.relevant);
 }
 
+/// Whether the elements of a slice are ones of its input.
+static bool isWithin(SliceOp slice, const Sizes &sizes) {
+  SymShape from = getSymShape(slice.getInput()),
+           to = getSymShape(slice.getResult());
+  for (size_t i = 0; i < from.size(); ++i) {
+    auto start =
+             evaluate(getExpr(cast<StringAttr>(slice.getStarts()[i])), sizes),
+         count = evaluate(to[i], sizes), length = evaluate(from[i], sizes);
+    if (!start || !count || !length)
+      return false;
+    int64_t last = *start + (*count - 1) * slice.getSteps()[i];
+    if (*count > 0 &&
+        (std::min(*start, last) < 0 || std::max(*start, last) >= *length))
+      return false;
+  }
+  return true;
+}
+
 bool MaskSources::haveMeaning(const Sizes &sizes) const {
+  for (Value value : values)
+    if (auto slice = value.getDefiningOp<SliceOp>();
+        slice && !isWithin(slice, sizes))
+      return false;
   return llvm::all_of(conditional, [&](const auto &axis) {
     auto from = evaluate(axis.first, sizes), to = evaluate(axis.second, sizes);
     return from && to && (*from == 1 || *from == *to);

@@ -19,6 +19,8 @@ struct MaskSources {
   std::set<std::string> symbols;
   /// The largest scalar that could be a window or a place.
   int64_t largest = 0;
+  /// Lengths of tables that hold data: what they hide anywhere counts.
+  std::set<int64_t> tables;
   /// Axes (from, to) that are broadcast although from need not be 1: the graph
   /// has a meaning only where it is 1, or equal to the other.
   llvm::SmallVector<std::pair<SymExpr, SymExpr>> conditional;
@@ -34,8 +36,8 @@ mlir::FailureOr<MaskSources> findSources(mlir::Value mask, std::string &reason);
 using Sizes = std::map<std::string, int64_t>;
 /// Elements of one value of a mask: two batches of 2048 rows and keys.
 constexpr int64_t kLargestTensor = 1 << 23;
-/// Several values for the symbols: more keys than any number in the graph
-/// (first), all different, all 1, without a past, one row.
+/// Several values for the symbols: more keys than any number in the graph, or
+/// all of its tables (first), all different, all 1, without a past, one row.
 mlir::FailureOr<std::vector<Sizes>> chooseSizes(const MaskSources &sources,
                                                 const ScoreSizes &scores,
                                                 std::string &reason);
