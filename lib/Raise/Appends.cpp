@@ -4,7 +4,9 @@
 //
 // `past` is an argument of the function: what the caller keeps between calls.
 // Keys may also be computed from what is cached (latent attention): then the
-// whole is a result, as many rows long as there are keys.
+// whole is a result, as many rows long as there are keys. Where attention is
+// not raised, a cache is what grows along the rows or the inner axis of a
+// product and is a result as well.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,6 +46,56 @@ static bool isCached(Value value) {
       value.getDefiningOp()))
     value = value.getDefiningOp()->getOperand(0);
   return isa<BlockArgument>(value);
+}
+
+/// Whether `concat` is what the caller is to keep: past, then new, returned.
+static bool isKept(ConcatOp concat) {
+  auto inputs = concat.getInputs();
+  return inputs.size() == 2 && isCached(inputs[0]) && !isCached(inputs[1]) &&
+         llvm::any_of(concat->getUsers(), [](Operation *user) {
+           return isa<func::ReturnOp>(user);
+         });
+}
+
+/// The axis of `view`'s result that is `axis` of its input: repeats put axes
+/// beside it. -1 where it does not stay one.
+static int64_t getAxisBehind(Operation *view, int64_t axis) {
+  if (auto transpose = dyn_cast<TransposeOp>(view)) {
+    ArrayRef<int64_t> perm = transpose.getPerm();
+    return llvm::find(perm, axis) - perm.begin();
+  }
+  SymShape from = getSymShape(view->getOperand(0)),
+           to = getSymShape(view->getResult(0));
+  if (isa<CastOp>(view) || (isa<ExpandOp>(view) && from.size() == to.size()))
+    return axis;
+  if (!isa<ReshapeOp>(view))
+    return -1;
+  // As many elements behind it: the same axis, counted from there.
+  SymExpr behind(1);
+  for (const SymExpr &size : ArrayRef(from).drop_front(axis + 1))
+    behind = behind * size;
+  SymExpr product(1);
+  for (int64_t i = to.size() - 1; i >= 0; --i) {
+    if (product == behind && to[i] == from[axis])
+      return i;
+    product = product * to[i];
+  }
+  return -1;
+}
+
+/// Whether a product reads `value` behind views as a matrix of which `axis` is
+/// one of the two last: keys or values of an attention that is decomposed.
+static bool isReadByProduct(Value value, int64_t axis, unsigned depth = 8) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    int64_t rank = getSymShape(value).size();
+    if (isa<MatmulOp>(user))
+      return rank >= 3 && axis >= rank - 2;
+    if (!isa<TransposeOp, ReshapeOp, ExpandOp, CastOp>(user) || depth == 0)
+      return false;
+    int64_t behind = getAxisBehind(user, axis);
+    return behind >= 0 &&
+           isReadByProduct(user->getResult(0), behind, depth - 1);
+  });
 }
 
 /// A cache that the concatenation copies whole at every call.
@@ -98,17 +150,14 @@ struct RaiseAppends final : fusion::impl::RaiseAppendsBase<RaiseAppends> {
       raise(op.getValue());
       keys.push_back(getSymShape(op.getKey())[2]);
     }
-    SmallVector<ConcatOp> latents;
+    SmallVector<ConcatOp> others;
     getOperation().walk([&](ConcatOp op) {
-      bool isKept = llvm::any_of(op->getUsers(), [](Operation *user) {
-        return isa<func::ReturnOp>(user);
-      });
-      if (isKept && op.getInputs().size() == 2 && isCached(op.getInputs()[0]) &&
-          !isCached(op.getInputs()[1]) &&
-          llvm::is_contained(keys, getSymShape(op.getResult())[op.getAxis()]))
-        latents.push_back(op);
+      SymExpr size = getSymShape(op.getResult())[op.getAxis()];
+      if (isKept(op) && (llvm::is_contained(keys, size) ||
+                         isReadByProduct(op.getResult(), op.getAxis())))
+        others.push_back(op);
     });
-    llvm::for_each(latents, append);
+    llvm::for_each(others, append);
   }
 };
 } // namespace

@@ -11,7 +11,6 @@
 #include "Patterns.h"
 
 #include <cmath>
-#include <limits>
 
 using namespace mlir;
 using namespace fusion;
@@ -108,13 +107,17 @@ struct RaiseAttention final : OpRewritePattern<MatmulOp> {
     }
     double low = std::max(match.hidden, match.floor.value_or(match.hidden));
     // Scores are added to the least number of fp16 without a rounding, and
-    // would tell apart keys in rows that see none: fp32 has a lower one.
+    // would tell apart keys in rows that see none: fp32 has a lower one. So
+    // they are to a number that hides in a score's place only.
     if (elementType(sum).isF16()) {
       auto wide = withElementType(sum.getType(), builder.getF32Type());
       sum = CastOp::create(builder, loc, wide, sum);
-      if (std::isfinite(low))
-        low = std::numeric_limits<float>::lowest();
     }
+    Type element = elementType(sum);
+    if (std::isfinite(low) && !isHidden(low, element))
+      low = APFloat::getLargest(cast<FloatType>(element).getFloatSemantics(),
+                                /*Negative=*/true)
+                .convertToDouble();
     Value hidden = createScalar(builder, loc, low, sum);
     return match.visibleWhen
                ? WhereOp::create(builder, loc, visible, sum, hidden)

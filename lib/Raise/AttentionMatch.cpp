@@ -1,8 +1,11 @@
 //===- AttentionMatch.cpp - From the second product back to the first -----===//
 
 #include "Attention.h"
+#include "Bounds.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace fusion;
@@ -12,12 +15,9 @@ bool raise::isHidden(double value, Type element) {
   return value <= (element.isF16() ? -65504.0 : -1e30);
 }
 
-/// Scores of 1e9 are out of reach of fp32 graphs: a smaller one in a score's
-/// place gets no weight beside them. Where biases are added too, what they say
-/// of rows that see nothing would compete with it.
-static bool hidesInPlace(double value, Type element) {
-  return isHidden(value, element) || (!element.isF16() && value <= -1e9);
-}
+/// Scores below -1e4 + 100 are out of reach: a number of -1e4, the least that
+/// published models select, gets no weight beside a score that is seen.
+static bool hidesInPlace(double value) { return value <= -1e4; }
 
 /// Whether the scores of a product are reached from `value` by what attention
 /// puts around them.
@@ -98,7 +98,7 @@ struct ScoreWalk {
         continue;
       // What is scaled afterwards hides by its scaled value.
       *hidden *= match.scale;
-      if (!hidesInPlace(*hidden, elementType(where.getResult())))
+      if (!hidesInPlace(*hidden))
         return trace.fail("MASK_UNPROVEN", where,
                           "a mask value that hides any score",
                           std::to_string(*hidden));
@@ -154,20 +154,54 @@ struct ScoreWalk {
 };
 } // namespace
 
-/// The softmax behind casts and a guard where(is_nan(s), 0, s).
+/// Whether `condition` holds for no probability: that it is infinite, and what
+/// else is asked.
+static bool isInfinite(Value condition, Value probability, unsigned bits) {
+  Operation *op = condition.getDefiningOp();
+  if (auto both = dyn_cast_or_null<AndOp>(op))
+    return llvm::any_of(both->getOperands(), [&](Value part) {
+      return isInfinite(part, probability, bits);
+    });
+  auto infinite = dyn_cast_or_null<IsInfOp>(op);
+  return infinite && stripCasts(infinite.getInput(), bits) == probability;
+}
+
+/// The softmax behind casts, a guard where(is_nan(s), 0, s) and others against
+/// infinities, which no probability is.
 static SoftmaxOp matchProbabilities(Value value, unsigned bits, bool &guarded) {
   value = stripCasts(value, bits);
-  auto where = value.getDefiningOp<WhereOp>();
-  if (where) {
+  while (auto where = value.getDefiningOp<WhereOp>()) {
     auto isNan = where.getCondition().getDefiningOp<IsNanOp>();
     Value kept = stripCasts(where.getOnFalse(), bits);
-    if (!isNan || getScalar(where.getOnTrue()) != 0.0 ||
-        stripCasts(isNan.getInput(), bits) != kept)
+    bool clears = isNan && getScalar(where.getOnTrue()) == 0.0 &&
+                  stripCasts(isNan.getInput(), bits) == kept;
+    if (!clears && !isInfinite(where.getCondition(), kept, bits))
       return {};
-    guarded = true;
+    guarded |= clears;
     value = kept;
   }
   return value.getDefiningOp<SoftmaxOp>();
+}
+
+/// Whether the mask value hides a score with all that is added to it. A bias
+/// that is a mask itself may be as low; one that stays above half of the value
+/// leaves the scores as much room as it has.
+static LogicalResult checkHidden(const AttentionMatch &match, WhereOp selection,
+                                 Trace &trace) {
+  if (!selection || isHidden(match.hidden, elementType(selection.getResult())))
+    return success();
+  for (const Scaled &added : match.added) {
+    auto bounds = getBounds(added.x);
+    double low = bounds ? std::min(bounds->low * added.factor,
+                                   bounds->high * added.factor)
+                        : -std::numeric_limits<double>::infinity();
+    if (low < match.hidden / 2)
+      return trace.fail("MASK_UNPROVEN", selection,
+                        "a mask value that hides any score and its bias",
+                        std::to_string(match.hidden) + " beside " +
+                            describe(added.x));
+  }
+  return success();
 }
 
 /// Queries [batch, heads, group, ..] of keys and values [batch, heads, 1, ..].
@@ -250,11 +284,8 @@ FailureOr<AttentionMatch> raise::matchAttention(MatmulOp root, Trace &trace) {
   ScoreWalk walk{match, trace, bits, stripCasts(softmax.getInput(), bits)};
   for (unsigned steps = 0; steps < 12; ++steps) {
     if (auto scores = walk.current.getDefiningOp<MatmulOp>()) {
-      if (walk.selection && !match.added.empty() &&
-          !isHidden(match.hidden, elementType(walk.selection.getResult())))
-        return trace.fail("MASK_UNPROVEN", walk.selection,
-                          "a mask value that hides any score and its bias",
-                          std::to_string(match.hidden));
+      if (failed(checkHidden(match, walk.selection, trace)))
+        return failure();
       match.scores = scores;
       if (failed(checkShapes(root, scores, trace)))
         return failure();

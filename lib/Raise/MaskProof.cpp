@@ -2,9 +2,8 @@
 
 #include "MaskProof.h"
 #include "Attention.h"
+#include "Bounds.h"
 #include "MaskCases.h"
-
-#include "llvm/Support/MemoryBuffer.h"
 
 #include <cmath>
 
@@ -21,15 +20,6 @@ std::string MaskFacts::str() const {
   if (padding)
     text += text.empty() ? "padding" : ", padding";
   return text.empty() ? "nothing hidden" : text;
-}
-
-/// Bytes of a weight, from its file.
-static std::optional<std::string> readWeight(WeightRefAttr source) {
-  auto buffer = llvm::MemoryBuffer::getFileSlice(
-      source.getFile().getValue(), source.getLength(), source.getOffset());
-  if (!buffer)
-    return std::nullopt;
-  return (*buffer)->getBuffer().str();
 }
 
 namespace {

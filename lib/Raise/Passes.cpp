@@ -60,6 +60,9 @@ struct CanonicalizeSpellings final
       raise::populateScatterSpellings(patterns);
       raise::populateBatchSpellings(patterns);
       raise::populateRowSpellings(patterns);
+      raise::populateGroupSpellings(patterns);
+      raise::populateMaskSpellings(patterns);
+      raise::populateChannelSpellings(patterns);
       raise::populateDequantizeSpellings(patterns);
       raise::populateDialectCanonicalizations(patterns);
     });

@@ -18,6 +18,9 @@ void populateScatterSpellings(mlir::RewritePatternSet &patterns);
 void populateViewSpellings(mlir::RewritePatternSet &patterns);
 void populateBatchSpellings(mlir::RewritePatternSet &patterns);
 void populateRowSpellings(mlir::RewritePatternSet &patterns);
+void populateGroupSpellings(mlir::RewritePatternSet &patterns);
+void populateMaskSpellings(mlir::RewritePatternSet &patterns);
+void populateChannelSpellings(mlir::RewritePatternSet &patterns);
 void populateDequantizeSpellings(mlir::RewritePatternSet &patterns);
 /// One form for the quantised weights of products.
 void populateLowBitWeights(mlir::RewritePatternSet &patterns);
