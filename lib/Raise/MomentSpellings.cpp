@@ -1,6 +1,7 @@
 //===- MomentSpellings.cpp - One spelling for means and variances ---------===//
 //
 //   sum(x) / n, x times a vector of 1/n              -> mean(x)
+//   the product of each row with itself              -> sum(x^2)
 //   mean(x^2) - mean(x)^2                            -> mean((x - mean(x))^2)
 //   x * a - mean(x) * a, x * a + (b - mean(x) * a)   -> (x - mean(x)) * a + b
 //
@@ -85,6 +86,57 @@ struct ProductWithOnes final : OpRewritePattern<MatmulOp> {
     Value factor = ConstantOp::create(rewriter, op.getLoc(),
                                       DenseElementsAttr::get(type, attr));
     rewriter.replaceOpWithNewOp<MulOp>(op, op.getType(), sum, factor);
+    return success();
+  }
+};
+
+/// matmul(rows of x [.., 1, n], the same as columns [.., n, 1]) -> sum(x^2)
+struct ProductWithItself final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// Whether `transpose` moves axes of size 1 alone.
+  static bool keepsOrder(TransposeOp transpose) {
+    int64_t last = -1;
+    for (int64_t from : transpose.getPerm()) {
+      if (getSymShape(transpose.getInput())[from] == SymExpr(1))
+        continue;
+      if (from < last)
+        return false;
+      last = from;
+    }
+    return true;
+  }
+
+  /// What `value` shows under another shape, in the same order.
+  static Value getSource(Value value) {
+    while (Operation *op = value.getDefiningOp()) {
+      auto transpose = dyn_cast<TransposeOp>(op);
+      if (!isa<ReshapeOp>(op) && !(transpose && keepsOrder(transpose)))
+        break;
+      value = op->getOperand(0);
+    }
+    return value;
+  }
+
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    SymShape left = getSymShape(op.getLhs()), right = getSymShape(op.getRhs()),
+             result = getSymShape(op.getResult());
+    size_t rank = result.size();
+    if (rank < 2 || left.size() != rank || right.size() != rank ||
+        result[rank - 1] != SymExpr(1) || result[rank - 2] != SymExpr(1))
+      return rewriter.notifyMatchFailure(op, "no product of vectors");
+    Value x = getSource(op.getLhs());
+    SymExpr inner = left[rank - (op.getTransposeLhs() ? 2 : 1)];
+    if (x != getSource(op.getRhs()) || !isFloat(x) ||
+        getSymShape(x).back() != inner ||
+        numElements(left) != numElements(right))
+      return rewriter.notifyMatchFailure(op, "the vectors are not one");
+    int64_t last = getSymShape(x).size() - 1;
+    Value square = SquareOp::create(rewriter, op.getLoc(), x);
+    Value sum = ReduceSumOp::create(rewriter, op.getLoc(), square,
+                                    ArrayRef<int64_t>(last), true);
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), sum);
     return success();
   }
 };
@@ -214,6 +266,7 @@ struct CentredProductWithBias final : OpRewritePattern<AddOp> {
 
 void raise::populateMomentSpellings(RewritePatternSet &patterns) {
   patterns.add<SumToMean<MulOp>, SumToMean<DivOp>, SumOfScaled, ProductWithOnes,
-               VarianceOfMoments, FloorOfSquares, SquareOfLength,
-               CentredProduct, CentredProductWithBias>(patterns.getContext());
+               ProductWithItself, VarianceOfMoments, FloorOfSquares,
+               SquareOfLength, CentredProduct, CentredProductWithBias>(
+      patterns.getContext());
 }

@@ -148,7 +148,20 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     attempts.report("attention", softmax);
   }
 
+  /// Whether `op` is c * tanh(x / d): a soft cap, no part of an activation that
+  /// multiplies it with x.
+  static bool isSoftCap(Operation *op) {
+    SmallVector<Operation *> users = usersBehindCasts(op->getResult(0));
+    return isa<TanhOp>(op) && !users.empty() &&
+           llvm::all_of(users, [](Operation *user) {
+             auto scaled = getScaled(user->getResult(0));
+             return scaled && scaled->factor > 1;
+           });
+  }
+
   static void visitActivation(Operation *op) {
+    if (isSoftCap(op))
+      return;
     Attempts attempts;
     SmallVector<Operation *> users = usersBehindCasts(op->getResult(0));
     for (size_t i = 0; i < users.size() && i < 16; ++i) {
