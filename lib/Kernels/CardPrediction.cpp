@@ -181,7 +181,7 @@ CardPrediction Predictor::skinnyTiles() const {
     return p;
   p.choice = formatv("tiles of {0} columns x {1} rows, stages dealt evenly to "
                      "{2} blocks",
-                     tiles->columns() * tiles->consumers, tiles->rows,
+                     tiles->columns(), tiles->rows,
                      tiles->blocks());
   double lhs = double(tiles->tiles()) * 2 * double(value(tiles->product.m)) *
                double(tiles->product.k);

@@ -300,8 +300,18 @@ llvm::SmallVector<SkinnyTiles, 3> SkinnyTiles::forRows() const {
   return result;
 }
 
-std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
-                                                   std::string &reason) {
+namespace {
+
+/// A product of few rows of lhs whose operands lie along K.
+struct StreamedProduct {
+  WgmmaMatmul product;
+  RowBounds rows;
+};
+
+} // namespace
+
+static std::optional<StreamedProduct>
+getStreamedProduct(KernelOp kernel, int64_t mostRows, std::string &reason) {
   auto refuse = [&](const char *why) {
     reason = why;
     return std::nullopt;
@@ -310,9 +320,8 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
   if (!product)
     return std::nullopt;
   auto rows = getRowBounds(kernel, product->m);
-  if (!rows || rows->most > kWgmmaRows)
-    return refuse("more rows than a tile's");
-  // Boxes have a height.
+  if (!rows || rows->most > mostRows)
+    return refuse("more rows than the template holds");
   if (rows->most < 1)
     return refuse("no rows");
   if (!product->flat || product->lhs.major != Major::K ||
@@ -320,23 +329,34 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
     return refuse("operands are not contiguous along K");
   if (product->n > (1 << 22) || product->k > (1 << 22))
     return refuse("more columns than are counted");
+  return StreamedProduct{*product, *rows};
+}
+
+std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
+                                                   std::string &reason) {
+  auto streamed = getStreamedProduct(kernel, kWgmmaRows, reason);
+  if (!streamed)
+    return std::nullopt;
+  const RowBounds &rows = streamed->rows;
   SkinnyTiles tiles;
-  tiles.product = *product;
-  tiles.rows = unsigned(std::max<int64_t>(rows->most, 1) + 7) / 8 * 8;
+  tiles.product = streamed->product;
+  tiles.rows = unsigned(rows.most + 7) / 8 * 8;
   // Boxes that lie outside the tensor are slow: one of all rows where their
   // number is known.
-  tiles.boxRows = rows->least == rows->most ? unsigned(rows->most)
-                                            : std::min(tiles.rows, 16u);
+  tiles.boxRows =
+      rows.least == rows.most ? unsigned(rows.most) : std::min(tiles.rows, 16u);
   // Where rows are many or vary, stages need all of a multiprocessor's memory;
   // else there is room for a block of the next kernel beside this one's.
-  bool alone = tiles.rows > 32 || rows->least < rows->most;
+  bool alone = tiles.rows > 32 || rows.least < rows.most;
   tiles.mostBytes = alone ? 226 * 1024 : 112 * 1024;
   tiles.chunks = kernel.getYield().getNumOperands() > 1 ? 2 : 1;
   // With many rows, tiles of the usual layout, whose blocks share lhs, are
   // faster where a block has little to stream.
   constexpr int64_t kManyUnits = 40;
-  if (rows->least > 32 && tiles.units() < kManyUnits * tiles.blocks())
-    return refuse("no launch has few rows");
+  if (rows.least > 32 && tiles.units() < kManyUnits * tiles.blocks()) {
+    reason = "no launch has few rows";
+    return std::nullopt;
+  }
   return tiles;
 }
 
@@ -346,20 +366,16 @@ std::optional<FewRows> kernels::getFewRows(KernelOp kernel,
     reason = why;
     return std::nullopt;
   };
-  auto product = getWgmmaMatmul(kernel, reason);
-  if (!product)
+  auto streamed = getStreamedProduct(kernel, 16, reason);
+  if (!streamed)
     return std::nullopt;
-  auto rows = getRowBounds(kernel, product->m);
-  if (!rows || rows->most > 16 || rows->least < 1)
-    return refuse("more rows than two fragments have");
-  if (!product->flat || product->lhs.major != Major::K ||
-      product->rhs[0].major != Major::K)
-    return refuse("operands are not contiguous along K");
+  const WgmmaMatmul &product = streamed->product;
+  if (streamed->rows.least < 1)
+    return refuse("a launch may have no rows");
   FewRows few;
-  few.product = *product;
-  few.rows = rows->most > 8 ? 16 : 8;
-  if (product->k % (FewRows::kWarps * FewRows::kColumns) ||
-      product->n > (1 << 22))
+  few.product = product;
+  few.rows = streamed->rows.most > 8 ? 16 : 8;
+  if (product.k % (FewRows::kWarps * FewRows::kColumns))
     return refuse("warps have no whole pieces of rows");
   // With more registers of lhs, or few strips of weights, tiles are faster: lhs
   // takes longer to load than it gains. So they are where results wait for what
@@ -367,9 +383,9 @@ std::optional<FewRows> kernels::getFewRows(KernelOp kernel,
   constexpr int64_t kMostRegisters = 48, kLeastStrips = 8;
   if (few.registers() > kMostRegisters)
     return refuse("lhs does not fit in registers");
-  if (product->n / (few.columns() * int64_t(few.blocks())) < kLeastStrips)
+  if (product.n / (few.columns() * int64_t(few.blocks())) < kLeastStrips)
     return refuse("weights are small");
-  if (kernel.getBlock()->getNumArguments() != 1 + product->products.size())
+  if (kernel.getBlock()->getNumArguments() != 1 + product.products.size())
     return refuse("the epilogue reads operands");
   return few;
 }
@@ -406,7 +422,7 @@ void kernels::addSkinny(KernelOp kernel, std::vector<CardLaunch> &launches) {
     CardLaunch launch;
     launch.family = CardLaunch::Family::SkinnyTiles;
     launch.residentBlocks = tiles->mostBytes > 114 * 1024 ? 1 : kChainBlocks;
-    addStage(launch, kernel, tiles->threads(), int64_t(tiles->blocks()));
+    addStage(launch, kernel, SkinnyTiles::kThreads, int64_t(tiles->blocks()));
     for (const SkinnyTiles &t : tiles->forRows())
       launch.stages[0].sharedBytes =
           std::max(launch.stages[0].sharedBytes, t.sharedBytes());

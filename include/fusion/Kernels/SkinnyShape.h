@@ -140,20 +140,15 @@ struct SkinnyTiles {
   /// Rows of lhs: of the tensor cores' tile (a multiple of 8), and of a box of
   /// its tensor map.
   unsigned rows = 8, boxRows = 8;
-  /// Warp groups that share a tile of lhs; each has 64 rows of weights.
-  unsigned consumers = 1;
-  /// Chunks of results that a warp group gathers before they leave.
+  /// Chunks of results that are gathered before they leave.
   unsigned chunks = 2;
   /// Shared memory that a block may have.
   unsigned mostBytes = 112 * 1024;
 
-  unsigned columns() const { ///< results of a warp group's tile
+  unsigned columns() const { ///< results of a tile
     return kWgmmaRows / unsigned(product.products.size());
   }
-  int64_t tiles() const {
-    int64_t wide = columns() * consumers;
-    return (product.n + wide - 1) / wide;
-  }
+  int64_t tiles() const { return (product.n + columns() - 1) / columns(); }
   int64_t depth() const { return (product.k + kTileDepth - 1) / kTileDepth; }
   int64_t units() const { return tiles() * depth(); }
   unsigned blocks() const {
@@ -163,37 +158,32 @@ struct SkinnyTiles {
     return unsigned(
         std::clamp<int64_t>(units() / kLeastUnits, 1, kMultiprocessors));
   }
-  unsigned threads() const { return 128 * consumers + 32; }
+  /// A warp group, and the warp that copies.
+  static constexpr unsigned kThreads = 128 + 32;
 
-  unsigned weightBytes() const {
-    return consumers * kWgmmaRows * kTileRowBytes;
-  }
-  unsigned stageBytes() const { return weightBytes() + rows * kTileRowBytes; }
+  static constexpr unsigned kWeightBytes = kWgmmaRows * kTileRowBytes;
+  unsigned stageBytes() const { return kWeightBytes + rows * kTileRowBytes; }
   /// Distance in shared memory between sums of neighbouring rows of lhs, in
   /// elements: no bank conflicts.
   static constexpr unsigned kSumStride = kWgmmaRows + 4;
-  /// Of one warp group: sums on their way to the other layout, then results on
-  /// their way out.
+  /// Sums on their way to the other layout, then results on their way out.
   unsigned stagingBytes() const {
     return std::max(chunks * kStagingBytes,
                     (4 * rows * kSumStride + 1023) / 1024 * 1024);
   }
   unsigned stages() const {
-    return std::min(
-        (mostBytes - consumers * stagingBytes() - 512) / stageBytes(), 16u);
+    return std::min((mostBytes - stagingBytes() - 512) / stageBytes(), 16u);
   }
   unsigned stagingOffset() const { return stages() * stageBytes(); }
-  unsigned barrierOffset() const {
-    return stagingOffset() + consumers * stagingBytes();
-  }
+  unsigned barrierOffset() const { return stagingOffset() + stagingBytes(); }
   unsigned sharedBytes() const { return barrierOffset() + 512; }
 
-  /// Partial sums of a warp group; a block leaves at most two.
+  /// Partial sums of a tile; a block leaves at most two.
   int64_t partialBytes() const { return int64_t(kWgmmaRows) * rows * 4; }
   int64_t workspaceBytes() const {
-    return 2 * int64_t(blocks()) * consumers * partialBytes();
+    return 2 * int64_t(blocks()) * partialBytes();
   }
-  unsigned counterBytes() const { return unsigned(4 * tiles() * consumers); }
+  unsigned counterBytes() const { return unsigned(4 * tiles()); }
   std::vector<artifact::TensorMap> maps() const;
 
   /// Tiles of one kernel for different numbers of rows, least first: with few,

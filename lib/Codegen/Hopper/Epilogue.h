@@ -44,6 +44,20 @@ private:
 /// Whether every result leaves in 16 bits.
 bool roundsAllResults(KernelOp kernel);
 
+/// What `get` finds of the kernel for a template; without it the function fails
+/// with its reason.
+template <typename Shape>
+std::optional<Shape> takeShape(KernelFunction &f,
+                               std::optional<Shape> (*get)(KernelOp,
+                                                           std::string &)) {
+  std::string reason;
+  std::optional<Shape> shape = get(f.kernel, reason);
+  if (!shape)
+    f.fail(reason);
+  f.target->approximate = shape && roundsAllResults(f.kernel);
+  return shape;
+}
+
 } // namespace fusion::hopper
 
 #endif // FUSION_LIB_CODEGEN_HOPPER_EPILOGUE_H

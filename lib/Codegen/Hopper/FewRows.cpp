@@ -280,11 +280,9 @@ void RowsTemplate::build() {
 }
 
 void hopper::buildFewRows(KernelFunction &f) {
-  std::string reason;
-  auto shape = getFewRows(f.kernel, reason);
+  auto shape = takeShape(f, getFewRows);
   if (!shape)
-    return f.fail(reason);
-  f.target->approximate = roundsAllResults(f.kernel);
+    return;
   auto fast = [&] { RowsTemplate(f, *shape).build(); };
   auto slow = [&] {
     waitIfProgrammatic(f);

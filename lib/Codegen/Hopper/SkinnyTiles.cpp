@@ -75,7 +75,6 @@ private:
 
   Val rows;       ///< of lhs
   Val begin, end; ///< the block's units
-  Val consumer;   ///< number of the warp group
 };
 
 } // namespace
@@ -87,16 +86,11 @@ private:
 void TilesTemplate::loadWeights(Val unit, Place place) {
   Val tile = unit / depth, at = (unit - tile * depth) * int64_t(kTileDepth);
   int64_t columns = shape.columns(), products = mm.products.size();
-  for (unsigned group = 0; group < shape.consumers; ++group)
-    for (unsigned product = 0; product < products; ++product) {
-      int64_t row = (group * products + product) * columns;
-      loadTile(
-          k, f.maps[1 + product],
-          k.at(stageAt(place.stage), row * kTileRowBytes),
-          pipe.fullBarrier(place),
-          {at, tile * (columns * shape.consumers) + int64_t(group) * columns},
-          CachePolicy::EvictFirst);
-    }
+  for (int64_t product = 0; product < products; ++product)
+    loadTile(k, f.maps[1 + product],
+             k.at(stageAt(place.stage), product * columns * kTileRowBytes),
+             pipe.fullBarrier(place), {at, tile * columns},
+             CachePolicy::EvictFirst);
 }
 
 /// Boxes that hold rows.
@@ -106,7 +100,7 @@ void TilesTemplate::loadLhs(Val unit, Place place) {
     auto load = [&] {
       loadTile(k, f.maps[0],
                k.at(stageAt(place.stage),
-                    int64_t(shape.weightBytes()) + row * kTileRowBytes),
+                    int64_t(SkinnyTiles::kWeightBytes) + row * kTileRowBytes),
                pipe.fullBarrier(place), {at, k.i32(row)});
     };
     if (row == 0)
@@ -119,9 +113,9 @@ void TilesTemplate::loadLhs(Val unit, Place place) {
 Val TilesTemplate::filledBytes() {
   int64_t box = int64_t(shape.boxRows) * kTileRowBytes;
   if (shape.boxRows >= shape.rows)
-    return k.i32(shape.weightBytes() + box);
+    return k.i32(SkinnyTiles::kWeightBytes + box);
   Val boxes = (rows + int64_t(shape.boxRows - 1)) / int64_t(shape.boxRows);
-  return boxes * box + int64_t(shape.weightBytes());
+  return boxes * box + int64_t(SkinnyTiles::kWeightBytes);
 }
 
 void TilesTemplate::produce() {
@@ -172,11 +166,9 @@ void TilesTemplate::produce() {
 Val TilesTemplate::multiply(Val first, Val end, Place &place) {
   Wgmma wgmma(k, shape.rows, element);
   Val memory = k.dynamicShared();
-  Val a0 = tileDescriptor(
-      k, k.at(memory, consumer * (int64_t(kWgmmaRows) * kTileRowBytes)),
-      Major::K);
-  Val b0 =
-      tileDescriptor(k, k.at(memory, int64_t(shape.weightBytes())), Major::K);
+  Val a0 = tileDescriptor(k, memory, Major::K);
+  Val b0 = tileDescriptor(k, k.at(memory, int64_t(SkinnyTiles::kWeightBytes)),
+                          Major::K);
   auto product = [&](Val sums, Val stage, Wgmma::Start start) {
     Val offset = stage * int64_t(shape.stageBytes());
     wgmmaFence(k);
@@ -211,7 +203,7 @@ Val TilesTemplate::multiply(Val first, Val end, Place &place) {
 /// Where a block's sums of its first tile (`which` is 0) or last one lie: a
 /// thread's next to its neighbours', four registers at a time.
 Val TilesTemplate::partial(Val block, Val which) {
-  Val slot = (block * 2 + which) * int64_t(shape.consumers) + consumer;
+  Val slot = block * 2 + which;
   return k.at(k.at(f.workspace, k.toI64(slot) * shape.partialBytes()),
               k.toI64(threadInGroup(k) << 4));
 }
@@ -274,11 +266,9 @@ Vals TilesTemplate::combine(Val tile, Val sums) {
   }
   Val firstBlock = ownerOf(start), lastBlock = ownerOf(start + (depth - 1));
   // The counting thread's release covers what the others wrote.
-  meet(k, consumer + 1, kWarpgroup);
-  Val counter = k.at(
-      f.counters, k.toI64((tile * int64_t(shape.consumers) + consumer) << 2));
-  Val ticket =
-      k.at(k.dynamicShared(shape.barrierOffset() + 384), consumer << 2);
+  meet(k, k.i32(1), kWarpgroup);
+  Val counter = k.at(f.counters, k.toI64(tile << 2));
+  Val ticket = k.dynamicShared(shape.barrierOffset() + 384);
   k.when(thread == 0, [&] {
     Val before = atomicAdd(k, counter, k.i32(1));
     Val last = before == lastBlock - firstBlock;
@@ -286,7 +276,7 @@ Vals TilesTemplate::combine(Val tile, Val sums) {
     // All parts have arrived: the counter is ready for the next launch.
     k.when(last, [&] { k.store(k.i32(0), counter, k.i32(0), {}); });
   });
-  meet(k, consumer + 1, kWarpgroup);
+  meet(k, k.i32(1), kWarpgroup);
   Val last = k.load(ticket, k.i32(0), k.builder().getI32Type(), {}) == 1;
   Vals all = k.choose(
       last, [&] { return Vals{addParts(tile, firstBlock, lastBlock)}; },
@@ -298,18 +288,17 @@ Vals TilesTemplate::combine(Val tile, Val sums) {
 void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
   constexpr int64_t kStride = SkinnyTiles::kSumStride;
   llvm::SmallVector<Val> registers = unpackStruct(k, sums);
-  Val memory = k.dynamicShared(shape.stagingOffset());
-  Val staging = k.at(memory, consumer * int64_t(shape.stagingBytes()));
+  Val staging = k.dynamicShared(shape.stagingOffset());
   Val row = (warpInGroup(k) << 4) + (k.lane() >> 2);
   Val column = (k.lane() & 3) << 1;
   // The results of the tile before have left.
-  meet(k, consumer + 1, kWarpgroup);
+  meet(k, k.i32(1), kWarpgroup);
   for (unsigned i = 0; i < registers.size(); ++i) {
     Val at = (column + (int64_t(i) / 4 * 8 + i % 2)) * kStride + row +
              int64_t(i / 2 % 2 * 8);
     k.store(registers[i], staging, at, {4, false});
   }
-  meet(k, consumer + 1, kWarpgroup);
+  meet(k, k.i32(1), kWarpgroup);
   Type pair = VectorType::get({2}, k.builder().getF32Type());
   llvm::SmallVector<Val> turned;
   for (unsigned i = 0; i < kWgmmaRows / 2; i += 2) {
@@ -320,21 +309,18 @@ void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
     turned.push_back(k.extract(both, 0));
     turned.push_back(k.extract(both, 1));
   }
-  meet(k, consumer + 1, kWarpgroup);
+  meet(k, k.i32(1), kWarpgroup);
   int64_t columns = shape.columns();
-  Val column0 = (tile * int64_t(shape.consumers) + consumer) * columns;
-  epilogue.store(turned, unsigned(columns),
-                 /*whole=*/mm.n % (columns * shape.consumers) == 0, {},
-                 k.i32(0), column0);
+  epilogue.store(turned, unsigned(columns), /*whole=*/mm.n % columns == 0, {},
+                 k.i32(0), tile * columns);
 }
 
 void TilesTemplate::consume() {
   if (programmatic)
     k.waitForPrevious();
   TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
-  Val staging = k.at(k.dynamicShared(shape.stagingOffset()),
-                     consumer * int64_t(shape.stagingBytes()));
-  TileEpilogue epilogue(f, space, staging, consumer + 1);
+  TileEpilogue epilogue(f, space, k.dynamicShared(shape.stagingOffset()),
+                        k.i32(1));
   Val firstTile = begin / depth, endTile = (end - 1) / depth + 1;
   k.loop(firstTile, endTile, k.i32(1), pipe.start().values(),
          [&](Val tile, ArrayRef<Val> carried) {
@@ -365,7 +351,7 @@ void TilesTemplate::consume() {
 
 void TilesTemplate::start() {
   k.when(k.thread() == 0, [&] {
-    pipe.init(1, shape.consumers);
+    pipe.init(1, 1);
     fenceBarrierInit(k);
   });
   if (programmatic)
@@ -377,9 +363,8 @@ void TilesTemplate::start() {
 
 void TilesTemplate::build() {
   start();
-  consumer = warpgroup(k);
   k.whenElse(
-      consumer == int64_t(shape.consumers),
+      warpgroup(k) == 1,
       [&] {
         IndexBuilder::Scope scope(ix);
         k.when(elect(k), [&] {
@@ -394,12 +379,10 @@ void TilesTemplate::build() {
 }
 
 void hopper::buildSkinnyTiles(KernelFunction &f) {
-  std::string reason;
-  auto shape = getSkinnyTiles(f.kernel, reason);
+  auto shape = takeShape(f, getSkinnyTiles);
   if (!shape)
-    return f.fail(reason);
+    return;
   f.target->aligned = true;
-  f.target->approximate = roundsAllResults(f.kernel);
   llvm::SmallVector<SkinnyTiles, 3> ways = shape->forRows();
   Val rows = f.k.toI32(f.k.wrap(f.ix().size(shape->product.m)));
   // Each way is taken where those before it have too few rows.
