@@ -127,8 +127,29 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     attempts.report("layer_norm", norm);
   }
 
+  /// Where weights go to columns beside the keys, which are cut off afterwards:
+  /// attention sinks.
+  static ConcatOp getSinks(SoftmaxOp softmax) {
+    auto concat = stripCasts(softmax.getInput()).getDefiningOp<ConcatOp>();
+    int64_t last = getSymShape(softmax.getResult()).size() - 1;
+    if (!concat || concat.getAxis() != last || softmax.getAxis() != last)
+      return {};
+    for (Operation *user : usersBehindCasts(softmax.getResult()))
+      if (!isa<SliceOp>(user) || getSymShape(user->getResult(0))[last] ==
+                                     getSymShape(softmax.getResult())[last])
+        return {};
+    return concat;
+  }
+
   static void visitSoftmax(SoftmaxOp softmax) {
     Attempts attempts;
+    if (ConcatOp sinks = getSinks(softmax)) {
+      Trace trace;
+      (void)trace.fail("PATTERN", sinks, "the scores of keys alone",
+                       "columns beside them that no value has (sinks)");
+      attempts.take(trace);
+      return attempts.report("attention", softmax);
+    }
     SmallVector<Operation *> users = usersBehindCasts(softmax.getResult());
     for (size_t i = 0; i < users.size(); ++i) {
       if (isa<WhereOp>(users[i]))

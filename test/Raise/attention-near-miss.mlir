@@ -74,3 +74,16 @@ func.func @mask_of_groups(%q: tensor<1x2x3x4x8xf32>, %k: tensor<1x2x1x6x8xf32>, 
   %3 = fusion.matmul %2, %v : (tensor<1x2x3x4x6xf32>, tensor<1x2x1x6x8xf32>) -> tensor<1x2x3x4x8xf32>
   return %3 : tensor<1x2x3x4x8xf32>
 }
+
+// -----
+
+// A column of its own beside the keys takes weight: a sink.
+// CHECK: [Missed] attention {{.*}} expected="the scores of keys alone", found="columns beside them that no value has (sinks)"{{.*}} stopped=fusion.concat
+func.func @sink(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2x6x8xf32>, %z: tensor<1x2x4x1xf32>) -> tensor<1x2x4x8xf32> {
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x2x4x8xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x6xf32>
+  %1 = fusion.concat %0, %z axis = 3 : (tensor<1x2x4x6xf32>, tensor<1x2x4x1xf32>) -> tensor<1x2x4x7xf32>
+  %2 = fusion.softmax %1 axis = 3 : (tensor<1x2x4x7xf32>) -> tensor<1x2x4x7xf32>
+  %3 = fusion.slice %2 starts = ["0", "0", "0", "0"] steps = [1, 1, 1, 1] : (tensor<1x2x4x7xf32>) -> tensor<1x2x4x6xf32>
+  %4 = fusion.matmul %3, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
+  return %4 : tensor<1x2x4x8xf32>
+}
