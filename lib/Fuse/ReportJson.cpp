@@ -2,28 +2,54 @@
 
 #include "fusion/Fuse/Report.h"
 
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 
 using namespace fusion;
+
+/// A name of the file; bytes that are no UTF-8 are no JSON either.
+static std::string text(llvm::StringRef name) {
+  return llvm::json::isUTF8(name) ? name.str() : llvm::json::fixUTF8(name);
+}
+
+/// JSON in ASCII alone: marks of writing direction and the like are said by
+/// number, so that a name steers no terminal.
+static void printAscii(llvm::StringRef json, llvm::raw_ostream &os) {
+  llvm::SmallVector<llvm::UTF16, 2> units;
+  for (size_t i = 0; i < json.size();) {
+    auto first = static_cast<unsigned char>(json[i]);
+    size_t length =
+        std::min<size_t>(llvm::getNumBytesForUTF8(first), json.size() - i);
+    llvm::StringRef character = json.substr(i, length);
+    i += length;
+    units.clear();
+    if (first < 0x7f)
+      os << character;
+    else if (llvm::convertUTF8ToUTF16String(character, units))
+      for (llvm::UTF16 unit : units)
+        os << llvm::format("\\u%04x", unsigned(unit));
+  }
+}
 
 /// Raised when a field changes its meaning.
 static constexpr int schemaVersion = 1;
 
 static void printSite(llvm::json::OStream &json, const SiteReport &site) {
   json.attribute("kind", site.kind);
-  json.attribute("node", site.node);
+  json.attribute("node", text(site.node));
   json.attribute("outcome", stringify(site.outcome));
   json.attributeArray("nodes", [&] {
     for (const std::string &node : site.nodes)
-      json.value(node);
+      json.value(text(node));
   });
   json.attributeArray("buckets", [&] {
     for (const SiteInBucket &b : site.buckets)
       json.object([&] {
-        json.attribute("bucket", b.bucket);
+        json.attribute("bucket", text(b.bucket));
         json.attribute("fused", b.fused);
         json.attribute("code", b.code);
-        json.attribute("message", b.message);
+        json.attribute("message", text(b.message));
         json.attribute("flops", b.flops);
         json.attribute("bytes_before", b.bytesBefore);
         json.attribute("bytes_after", b.bytesAfter);
@@ -37,9 +63,9 @@ static void printSite(llvm::json::OStream &json, const SiteReport &site) {
 }
 
 static void printKernel(llvm::json::OStream &json, const KernelReport &k) {
-  json.attribute("bucket", k.bucket);
-  json.attribute("name", k.name);
-  json.attribute("nodes", k.nodes);
+  json.attribute("bucket", text(k.bucket));
+  json.attribute("name", text(k.name));
+  json.attribute("nodes", text(k.nodes));
   json.attribute("launches", k.launches);
   json.attribute("template", k.family);
   json.attribute("choice", k.choice);
@@ -61,7 +87,9 @@ static void printKernel(llvm::json::OStream &json, const KernelReport &k) {
 }
 
 void FusionReport::printJson(llvm::raw_ostream &os) const {
-  llvm::json::OStream json(os, /*IndentSize=*/1);
+  std::string document;
+  llvm::raw_string_ostream stream(document);
+  llvm::json::OStream json(stream, /*IndentSize=*/1);
   json.object([&] {
     json.attribute("schema", schemaVersion);
     json.attribute("device", device);
@@ -75,7 +103,7 @@ void FusionReport::printJson(llvm::raw_ostream &os) const {
     json.attributeArray("buckets", [&] {
       for (const BucketTotals &b : buckets)
         json.object([&] {
-          json.attribute("name", b.bucket);
+          json.attribute("name", text(b.bucket));
           json.attribute("kernels_before", b.kernelsBefore);
           json.attribute("kernels_after", b.kernelsAfter);
           json.attribute("bytes_before", b.bytesBefore);
@@ -86,7 +114,7 @@ void FusionReport::printJson(llvm::raw_ostream &os) const {
             json.attribute("us_kernels", b.kernelSeconds * 1e6);
           json.attributeObject("sizes", [&] {
             for (const auto &[symbol, size] : b.sizes)
-              json.attribute(symbol, size);
+              json.attribute(text(symbol), size);
           });
           json.attributeObject("groups", [&] {
             for (const auto &[kind, count] : b.groups)
@@ -103,5 +131,6 @@ void FusionReport::printJson(llvm::raw_ostream &os) const {
         json.object([&] { printSite(json, site); });
     });
   });
+  printAscii(document, os);
   os << "\n";
 }

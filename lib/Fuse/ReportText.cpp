@@ -2,6 +2,8 @@
 
 #include "fusion/Fuse/Report.h"
 
+#include "fusion/Support/Printable.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -79,10 +81,24 @@ static void printTotals(const FusionReport &report, raw_ostream &os) {
   }
 }
 
+/// Lines with names of the file in them, made fit to print.
+static void printLines(raw_ostream &os,
+                       llvm::function_ref<void(raw_ostream &)> print) {
+  std::string text;
+  llvm::raw_string_ostream lines(text);
+  print(lines);
+  for (StringRef rest = text, line; !rest.empty();) {
+    std::tie(line, rest) = rest.split('\n');
+    os << printableMessage(line.str()) << "\n";
+  }
+}
+
 void FusionReport::printSummary(raw_ostream &os) const {
-  printKinds(*this, os);
-  printMisses(*this, os);
-  printTotals(*this, os);
+  printLines(os, [&](raw_ostream &lines) {
+    printKinds(*this, lines);
+    printMisses(*this, lines);
+    printTotals(*this, lines);
+  });
 }
 
 static void printSite(const SiteReport &site, raw_ostream &os) {
@@ -138,9 +154,9 @@ static void printKernels(const FusionReport &report, const BucketTotals &bucket,
   }
 }
 
-void FusionReport::printText(raw_ostream &os) const {
-  printSummary(os);
-  for (const BucketTotals &b : buckets) {
+/// What follows the summary.
+static void printDetails(const FusionReport &report, raw_ostream &os) {
+  for (const BucketTotals &b : report.buckets) {
     os << "\ngroups of " << b.bucket << ":";
     StringRef separator = " ";
     for (const auto &[kind, count] : b.groups) {
@@ -148,10 +164,15 @@ void FusionReport::printText(raw_ostream &os) const {
       separator = ", ";
     }
     os << "\n";
-    printKernels(*this, b, os);
+    printKernels(report, b, os);
   }
-  for (const SiteReport &site : sites)
+  for (const SiteReport &site : report.sites)
     printSite(site, os);
+}
+
+void FusionReport::printText(raw_ostream &os) const {
+  printSummary(os);
+  printLines(os, [&](raw_ostream &lines) { printDetails(*this, lines); });
 }
 
 //===----------------------------------------------------------------------===//

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace fusion;
@@ -139,32 +140,53 @@ bool TemporaryFile::link(const std::string &target) const {
                 AT_SYMLINK_FOLLOW) == 0;
 }
 
+/// Whether `path` names the open file.
+bool TemporaryFile::isAt(const std::string &path) const {
+  struct stat own, there;
+  return fstat(fd, &own) == 0 && stat(path.c_str(), &there) == 0 &&
+         own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
+/// Links to `other` and renames that to `path`; 0 or the error. Calls only what
+/// a child of a process with threads may.
+int TemporaryFile::renameOver(const char *place, const char *other) const {
+  if (linkat(AT_FDCWD, place, AT_FDCWD, other, AT_SYMLINK_FOLLOW) != 0)
+    return errno;
+  if (rename(other, path.c_str()) == 0)
+    return 0;
+  int error = errno;
+  unlink(other);
+  return error;
+}
+
 /// Only a rename puts a file in the place of another; for that it needs a name,
-/// for a moment in which signals wait.
+/// for a moment. A child of its own session does both steps: what ends this
+/// process, SIGKILL even, leaves none of that name behind.
 bool TemporaryFile::replace() {
   sigset_t all, old;
   sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  bool done = false;
-  for (int i = 0; i < 100 && !done; ++i) {
-    std::string other =
-        path + "." + std::to_string(getpid()) + "." + std::to_string(i);
-    if (!link(other)) {
-      if (errno == EEXIST)
-        continue;
-      break;
+  int error = EEXIST;
+  for (int i = 0; i < 100 && error == EEXIST; ++i) {
+    std::string other = path + "." + std::to_string(getpid()) + "." +
+                        std::to_string(i),
+                place = placeOf(fd);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    pid_t child = fork();
+    if (child == 0) {
+      setsid();
+      _exit(renameOver(place.c_str(), other.c_str()));
     }
-    done = rename(other.c_str(), path.c_str()) == 0;
-    int error = errno;
-    if (!done)
-      unlink(other.c_str());
-    errno = error;
-    break;
+    int status = 0;
+    if (child < 0)
+      error = renameOver(place.c_str(), other.c_str());
+    else if (waitpid(child, &status, 0) == child && WIFEXITED(status))
+      error = WEXITSTATUS(status);
+    else // somebody else waits for children
+      error = isAt(path) ? 0 : ECHILD;
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
   }
-  int error = errno;
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
   errno = error;
-  return done;
+  return error == 0;
 }
 
 Status TemporaryFile::publish() {

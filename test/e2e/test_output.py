@@ -1,10 +1,13 @@
 """Where fusion-compile writes: streams, devices and links as they are, the model never."""
+import json
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 import numpy as np
@@ -131,6 +134,55 @@ class OutputTest(unittest.TestCase):
         for option in ("--max-context=64", "--fuel=-3"):
             with self.subTest(option=option):
                 self.assertEqual(self.compile("-o", "b.fusion", option).returncode, 2)
+
+    def test_an_empty_expectation_is_bad_usage(self):
+        for option in (["--expect="], ["--expect", ""]):
+            r = self.compile("-o", "b.fusion", *option)
+            self.assertEqual(r.returncode, 2)
+            self.assertIn(b"fusion-compile: error: --expect is empty", r.stderr)
+
+    def test_messages_have_one_form(self):
+        """FILE: error: what; what is about no file starts with the program's name."""
+        graph = onnx.load(self.dir / "m.onnx")
+        graph.graph.node[0].op_type = "Frobnicate"
+        onnx.save(graph, self.dir / "bad.onnx")
+        (self.dir / "bad.fusion").write_bytes(self.artifact[:-1])
+        (self.dir / "x.npy").write_bytes(b"no array")
+        compile, run = str(tools.bin / "fusion-compile"), str(tools.bin / "fusion-run")
+        for command, start in (([compile, "bad.onnx", "-o", "b.fusion"], "bad.onnx: error: "), ([compile, "nowhere.onnx", "-o", "b.fusion"], "nowhere.onnx: error: "),
+                               ([compile, "m.onnx", "-o", "b.fusion", "--disable-fusion=swiglu@nope"], "m.onnx: error: "), ([compile, "m.onnx", "-o", "b.fusion", "--likely=q=3"], "m.onnx: error: "),
+                               ([compile, "m.onnx", "-o", "b.fusion", "--role=token_ids=nope"], "m.onnx: error: "), ([compile, "m.onnx"], "fusion-compile: error: "),
+                               ([run, "bad.fusion"], "bad.fusion: error: "), ([run, "a.fusion"], "a.fusion: error: "),
+                               ([run, "a.fusion", "--input", "x=x.npy"], "fusion-run: error: input 'x': "), ([run, "a.fusion", "--json"], "fusion-run: error: ")):
+            with self.subTest(command[1:]):
+                r = subprocess.run(command, cwd=self.dir, capture_output=True, text=True)
+                self.assertIn(r.returncode, (1, 2))
+                self.assertTrue(r.stderr.startswith(start), r.stderr)
+
+    def test_a_signal_leaves_no_file_of_the_assembler(self):
+        (self.dir / "tmp").mkdir()
+        (self.dir / "ptxas").write_text("#!/bin/sh\ntouch started\nexec sleep 20\n")
+        (self.dir / "ptxas").chmod(0o755)
+        for end in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+            with self.subTest(end):
+                p = subprocess.Popen([str(tools.bin / "fusion-compile"), "m.onnx", "-o", "cubins", "--emit=cubin", f"--ptxas={self.dir / 'ptxas'}"], cwd=self.dir,
+                                     env={**os.environ, "TMPDIR": str(self.dir / "tmp")}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                for _ in range(600):
+                    if (self.dir / "started").exists():
+                        break
+                    time.sleep(0.05)
+                p.send_signal(end)
+                p.wait(20)
+                os.killpg(p.pid, signal.SIGKILL)
+                (self.dir / "started").unlink()
+                self.assertEqual(os.listdir(self.dir / "tmp"), [])
+
+    def test_rows_of_a_timed_run(self):
+        """Without tokens they are those of the first output."""
+        np.save(self.dir / "x.npy", np.ones((4, 8), np.float32))
+        out = tools.must("fusion-run", self.dir / "a.fusion", "--input", f"x={self.dir / 'x.npy'}", "--bench=2", "--json")
+        self.assertEqual(json.loads(out)["rows"], 4)
 
     def test_an_unknown_role_is_bad_usage(self):
         r = self.compile("-o", "b.fusion", "--role=foo=x")

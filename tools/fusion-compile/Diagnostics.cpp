@@ -50,9 +50,10 @@ LogicalResult DiagnosticPrinter::print(Diagnostic &diagnostic) {
     std::string node = printableName(nodeOf(d.getLocation()));
     std::string text = printableMessage(d.str());
     // A message may name the file or the node itself.
-    if (!StringRef(text).contains(file))
-      llvm::errs() << file << ": ";
-    llvm::errs() << severity(d.getSeverity()) << ": ";
+    StringRef rest = text;
+    if (rest.consume_front(file))
+      text = (rest.consume_front(": ") ? rest : StringRef(text)).str();
+    llvm::errs() << file << ": " << severity(d.getSeverity()) << ": ";
     if (!node.empty() && !StringRef(text).contains(node))
       llvm::errs() << "node '" << node << "': ";
     llvm::errs() << text << "\n";

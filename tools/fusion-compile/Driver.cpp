@@ -42,8 +42,8 @@ bool Driver::phase(StringRef name, function_ref<bool()> body) {
 
 /// Of the model as a whole; names of the file are made fit to print.
 void Driver::complain(const Twine &what) {
-  llvm::errs() << printable(options.input) << ": "
-               << printableMessage(what.str()) << "\n";
+  llvm::errs() << printable(options.input)
+               << ": error: " << printableMessage(what.str()) << "\n";
 }
 
 /// Near misses of Raise are remarks; the report records them.
@@ -224,30 +224,18 @@ bool Driver::checkDisabledSites() {
   return true;
 }
 
-/// Text with names of the file in its lines.
-static void printLines(raw_ostream &os,
-                       function_ref<void(raw_ostream &)> print) {
-  std::string text;
-  llvm::raw_string_ostream lines(text);
-  print(lines);
-  for (StringRef rest = text, line; !rest.empty();) {
-    std::tie(line, rest) = rest.split('\n');
-    os << printableMessage(line.str()) << "\n";
-  }
-}
-
 ExitCode Driver::printReport() {
   // Standard output may be taken by what is compiled.
   raw_ostream &os = options.output == "-" ? llvm::errs() : llvm::outs();
   if (options.explain == ExplainForm::Text)
-    printLines(os, [&](raw_ostream &text) { report.printText(text); });
+    report.printText(os);
   else if (options.explain == ExplainForm::Json)
     report.printJson(os);
   else if (options.explain == ExplainForm::Html)
     report.printHtml(os);
   os.flush();
   if (options.output != "-" && llvm::outs().has_error()) {
-    llvm::errs() << "fusion-compile: cannot write to standard output: "
+    llvm::errs() << "fusion-compile: error: cannot write to standard output: "
                  << llvm::outs().error().message() << "\n";
     llvm::outs().clear_error();
     return kInputFault;
@@ -272,7 +260,8 @@ ExitCode Driver::checkReport() {
 ExitCode Driver::run() {
   std::string usage = makeFuseOptions(options, "host", &report).check();
   if (!usage.empty()) {
-    llvm::errs() << "fusion-compile: " << printableMessage(usage) << "\n";
+    llvm::errs() << "fusion-compile: error: " << printableMessage(usage)
+                 << "\n";
     return kUsage;
   }
   if (!collectRemarks())

@@ -114,8 +114,8 @@ struct CommandLine {
 };
 
 bool usage(const llvm::Twine &message) {
-  llvm::errs() << "fusion-compile: " << fusion::printableMessage(message.str())
-               << "\n";
+  llvm::errs() << "fusion-compile: error: "
+               << fusion::printableMessage(message.str()) << "\n";
   return false;
 }
 
@@ -153,6 +153,8 @@ bool readStage(const CommandLine &line, Options &options) {
   options.emit = *stage;
   bool reports = line.explain.getNumOccurrences() > 0 ||
                  line.expect.getNumOccurrences() > 0;
+  if (line.expect.getNumOccurrences() > 0 && line.expect.empty())
+    return usage("--expect is empty, expected KIND=N or KIND>=N");
   if (reports && options.emit < Stage::Fused)
     return usage("--explain and --expect report on fusions, and --emit=" +
                  line.emit + " ends before them; use --emit=fused or later");

@@ -32,14 +32,14 @@ Destination::Destination(StringRef text) : isStream(false), path(text) {
 }
 
 static LogicalResult fault(StringRef path, const Twine &why) {
-  errs() << "fusion-compile: cannot write " << fusion::printable(path.str())
-         << ": " << why << "\n";
+  errs() << "fusion-compile: error: cannot write "
+         << fusion::printable(path.str()) << ": " << why << "\n";
   return failure();
 }
 
 static LogicalResult fault(const Status &status) {
-  errs() << "fusion-compile: " << fusion::printableMessage(status.message())
-         << "\n";
+  errs() << "fusion-compile: error: "
+         << fusion::printableMessage(status.message()) << "\n";
   return failure();
 }
 

@@ -132,6 +132,19 @@ static double median(std::vector<double> &sorted) {
   return (sorted[sorted.size() / 2] + sorted[(sorted.size() - 1) / 2]) / 2;
 }
 
+/// Token rows of the last run; of a model without tokens the rows of its first
+/// output, all axes but the last.
+static double rowsOf(const Session &session) {
+  if (!session.lastProgram().rows.isConstant() ||
+      session.loaded().model().outputs.empty())
+    return static_cast<double>(session.lastRows());
+  const auto &shape = session.output(0).shape;
+  double rows = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i)
+    rows *= static_cast<double>(shape[i]);
+  return rows;
+}
+
 /// Timed runs from the same state, after the one that made the outputs. On a
 /// card the time between its first and last kernel is reported too.
 static Status bench(const Options &options, Session &session) {
@@ -152,7 +165,7 @@ static Status bench(const Options &options, Session &session) {
     if (runOptions.deviceSeconds)
       device.push_back(seconds * 1e3);
   }
-  double middle = median(ms), rows = static_cast<double>(session.lastRows());
+  double middle = median(ms), rows = rowsOf(session);
   std::string card;
   if (!device.empty()) {
     char text[64];

@@ -13,9 +13,17 @@
 using namespace fusion;
 using namespace fusion::run;
 
+/// A message about a file starts with its name in quotes: it is printed as
+/// `FILE: error: message`, any other as `fusion-run: error: message`.
 int fusion::run::fail(const Status &status) {
-  fprintf(stderr, "fusion-run: error: %s\n",
-          printableMessage(status.message()).c_str());
+  std::string text = status.message(), subject = "fusion-run";
+  size_t end = text.find("': ");
+  if (!text.empty() && text[0] == '\'' && end != std::string::npos) {
+    subject = text.substr(1, end - 1);
+    text.erase(0, end + 3);
+  }
+  fprintf(stderr, "%s: error: %s\n", printable(subject).c_str(),
+          printableMessage(text).c_str());
   return status.code() == StatusCode::Usage ? kUsage : kInputFault;
 }
 

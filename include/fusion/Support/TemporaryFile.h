@@ -32,6 +32,8 @@ private:
   bool openUnnamed();
   bool openNamed();
   bool link(const std::string &target) const;
+  bool isAt(const std::string &path) const;
+  int renameOver(const char *place, const char *other) const;
   bool replace();
 
   std::string path, name; ///< no name where the file has none

@@ -3,11 +3,15 @@
 #include "Serialize.h"
 
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace mlir;
 using namespace fusion;
@@ -91,17 +95,49 @@ void hopper::parseReport(const std::string &report, unsigned spillAllowance,
 }
 
 namespace {
-/// A temporary file that is removed at the end.
-struct TempFile {
-  llvm::SmallString<128> path;
-  llvm::FileRemover remover;
-  explicit TempFile(llvm::StringRef suffix) {
-    if (!llvm::sys::fs::createTemporaryFile("fusion", suffix, path))
-      remover.setFile(path);
+/// A file in memory, which ptxas inherits and names by its descriptor: nothing
+/// is left of it whenever the process ends.
+struct MemoryFile {
+  int fd;
+  std::string path;
+  explicit MemoryFile(const char *name)
+      : fd(memfd_create(name, 0)), path("/proc/self/fd/" + std::to_string(fd)) {
+  }
+  ~MemoryFile() {
+    if (fd >= 0)
+      close(fd);
+  }
+  MemoryFile(const MemoryFile &) = delete;
+  MemoryFile &operator=(const MemoryFile &) = delete;
+
+  bool write(llvm::StringRef text) const {
+    while (!text.empty()) {
+      ssize_t n = ::write(fd, text.data(), text.size());
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        return false;
+      text = text.drop_front(static_cast<size_t>(n));
+    }
+    return true;
   }
   std::string read() const {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    return buffer ? (*buffer)->getBuffer().str() : "";
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+      return "";
+    std::string text(static_cast<size_t>(status.st_size), 0);
+    size_t done = 0;
+    while (done < text.size()) {
+      ssize_t n =
+          pread(fd, &text[done], text.size() - done, static_cast<off_t>(done));
+      if (n < 0 && errno == EINTR)
+        continue;
+      if (n <= 0)
+        break;
+      done += static_cast<size_t>(n);
+    }
+    text.resize(done);
+    return text;
   }
 };
 } // namespace
@@ -109,22 +145,16 @@ struct TempFile {
 Assembled hopper::assemble(const std::string &ptxas, const std::string &ptx,
                            unsigned spillAllowance) {
   Assembled result;
-  TempFile input("ptx"), output("cubin"), log("log");
-  {
-    std::error_code ec;
-    llvm::raw_fd_ostream os(input.path, ec);
-    if (!ec)
-      os << ptx;
-    if (ec || os.has_error()) {
-      result.error = "cannot write a temporary file: " + ec.message();
-      os.clear_error();
-      return result;
-    }
+  MemoryFile input("ptx"), output("cubin"), log("log");
+  if (input.fd < 0 || output.fd < 0 || log.fd < 0 || !input.write(ptx)) {
+    result.error =
+        std::string("cannot make a file in memory: ") + std::strerror(errno);
+    return result;
   }
   llvm::SmallVector<llvm::StringRef> args = {
       ptxas, "-arch=sm_90a", "-O3", "-v", input.path, "-o", output.path};
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""),
-                                                log.path.str(), log.path.str()};
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), log.path,
+                                                log.path};
   std::string message;
   int rc = llvm::sys::ExecuteAndWait(ptxas, args, std::nullopt, redirects, 0, 0,
                                      &message);

@@ -61,6 +61,32 @@ struct TemporaryFileTest : testing::Test {
   fs::path folder;
 };
 
+/// Replacing takes a second name for a moment; a process that is killed in it
+/// leaves none.
+TEST_F(TemporaryFileTest, KilledWhileReplacingLeavesNoSecondName) {
+  std::ofstream(path()) << "first";
+  for (int i = 0; i < 40; ++i) {
+    pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      for (;;) {
+        TemporaryFile file(path());
+        if (!file.writeAt(0, "again", 5) || !file.publish())
+          _exit(1);
+      }
+    }
+    usleep(5000 + 700 * i);
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+    for (int wait = 0; wait < 1000 && files() > 1; ++wait)
+      usleep(2000); // the last step goes on
+    ASSERT_EQ(files(), 1u);
+    EXPECT_EQ(text().size(), 5u);
+  }
+}
+
 TEST_F(TemporaryFileTest, AppearsWhenPublished) {
   TemporaryFile file(path());
   ASSERT_TRUE(file.isOpen());
