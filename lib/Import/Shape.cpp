@@ -73,6 +73,29 @@ static LogicalResult constantOfShape(NodeImport &n) {
   return success();
 }
 
+/// Ones where column - row == k.
+static LogicalResult eyeLike(NodeImport &n) {
+  if (n.rank(0) != 2)
+    return n.fail("expected an input of rank 2, found " + Twine(n.rank(0)));
+  SymShape shape = n.shape(0);
+  int64_t code = n.getInt("dtype", n.importer.getElemType(n.node.inputs[0]));
+  Type element = getElementType(code, n.builder.getContext());
+  if (!element)
+    return n.fail("element type " + Twine(code) + " is not supported");
+  MLIRContext *context = n.builder.getContext();
+  auto places = [&](const SymExpr &count, int64_t start) {
+    return IotaOp::create(n.builder, n.loc,
+                          getTensorType({count}, n.builder.getI64Type()),
+                          getExprAttr(context, start), getExprAttr(context, 1));
+  };
+  Value rows = n.reshape(places(shape[0], n.getInt("k", 0)), {shape[0], 1});
+  Value columns = places(shape[1], 0);
+  n.output(0, CastOp::create(n.builder, n.loc, getTensorType(shape, element),
+                             EqualOp::create(n.builder, n.loc, rows, columns),
+                             false));
+  return success();
+}
+
 /// A known size that was cast: `Range(0.0, Cast(length), 1.0)`.
 static std::optional<double> castConstant(NodeImport &n, size_t i) {
   auto cast = n.input(i).getDefiningOp<CastOp>();
@@ -206,6 +229,7 @@ static LogicalResult size(NodeImport &n) {
 void fusion::addShapeHandlers(HandlerMap &map) {
   map["::Constant"] = constant;
   map["::ConstantOfShape"] = constantOfShape;
+  map["::EyeLike"] = eyeLike;
   map["::Range"] = range;
   map["::Shape"] = shape;
   map["::Size"] = size;

@@ -86,6 +86,7 @@ public:
   /// Sums and products, of either kind.
   Maybe add(const SymElement &a, const SymElement &b);
   Maybe mul(const SymElement &a, const SymElement &b);
+  bool isAtMost(const SymExpr &a, const SymExpr &b);
   Maybe minimum(const SymElement &a, const SymElement &b);
   Maybe maximum(const SymElement &a, const SymElement &b);
   Maybe div(const SymElement &a, const SymElement &b, bool isFloat);

@@ -120,15 +120,25 @@ static bool isBeyond(const SymElement &a, double sign) {
   return a.real && *a.real * sign >= 9007199254740992.0;
 }
 
+/// Proven, or found by an earlier pass, which makes it a guard.
+bool Scalars::isAtMost(const SymExpr &a, const SymExpr &b) {
+  if (symbols.provesAtMost(a, b))
+    return true;
+  if (!symbols.mustBeAtMost(a, b))
+    return false;
+  symbols.assumeAtMost(a, b);
+  return true;
+}
+
 Maybe Scalars::minimum(const SymElement &left, const SymElement &right) {
   if (isBeyond(left, 1) || isBeyond(right, 1))
     return isBeyond(left, 1) ? right : left;
   SymElement a = left, b = right;
   if (!unifyDens(a, b))
     return std::nullopt;
-  if (symbols.provesAtMost(a.num, b.num))
+  if (isAtMost(a.num, b.num))
     return a;
-  if (symbols.provesAtMost(b.num, a.num))
+  if (isAtMost(b.num, a.num))
     return b;
   return quotient(SymExpr::min(a.num, b.num), a.den, a.exactUpTo);
 }
@@ -139,9 +149,9 @@ Maybe Scalars::maximum(const SymElement &left, const SymElement &right) {
   SymElement a = left, b = right;
   if (!unifyDens(a, b))
     return std::nullopt;
-  if (symbols.provesAtMost(a.num, b.num))
+  if (isAtMost(a.num, b.num))
     return b;
-  if (symbols.provesAtMost(b.num, a.num))
+  if (isAtMost(b.num, a.num))
     return a;
   return quotient(SymExpr::max(a.num, b.num), a.den, a.exactUpTo);
 }

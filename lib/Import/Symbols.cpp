@@ -135,35 +135,53 @@ bool Symbols::solve(const SymExpr &a, const SymExpr &b) {
   return true;
 }
 
-/// A clamped size that equals what was clamped says that the clamp has no
-/// effect. From the next pass on the size is written without it.
-bool Symbols::learnOrder(const SymExpr &clamped, const SymExpr &value) {
-  const auto &terms = clamped.polynomial();
-  if (terms.size() != 1 || terms.begin()->second != 1 ||
-      terms.begin()->first.size() != 1)
+/// The one clamp of an expression, and what it equals where that is 0.
+static std::optional<std::pair<SymExpr::Call, SymExpr>>
+splitClamp(const SymExpr &zero) {
+  for (const auto &[monomial, coefficient] : zero.polynomial()) {
+    if (std::abs(coefficient) != 1 || monomial.size() != 1)
+      continue;
+    auto call = SymExpr::splitCall(monomial.front());
+    if (!call || (call->function != "min" && call->function != "max"))
+      continue;
+    SymExpr clamp = call->function == "min" ? SymExpr::min(call->a, call->b)
+                                            : SymExpr::max(call->a, call->b);
+    return std::make_pair(*call,
+                          coefficient == 1 ? clamp - zero : clamp + zero);
+  }
+  return std::nullopt;
+}
+
+/// A clamp that equals what was clamped has no effect. From the next pass on it
+/// is left out.
+bool Symbols::learnOrder(const SymExpr &a, const SymExpr &b) {
+  auto clamp = splitClamp(a - b);
+  if (!clamp)
     return false;
-  auto call = SymExpr::splitCall(terms.begin()->first.front());
-  if (!call || (call->function != "min" && call->function != "max") ||
-      (call->a != value && call->b != value))
+  auto &[call, value] = *clamp;
+  if (call.a != value && call.b != value)
     return false;
-  SymExpr other = call->a == value ? call->b : call->a;
-  bool isMin = call->function == "min";
+  SymExpr other = call.a == value ? call.b : call.a;
+  bool isMin = call.function == "min";
   SymExpr small = isMin ? value : other, large = isMin ? other : value;
-  isChanged |= ordered.emplace(small, large).second;
+  isChanged |= ordered.insert(large - small).second;
   assumeAtMost(small, large);
   return true;
 }
 
+/// min(1, n), or 1 - max(0, n).
 bool Symbols::learnOne(const SymExpr &size) {
-  auto factor = size.polynomial().begin();
-  if (size.polynomial().size() != 1 || factor->first.size() != 1)
+  if (size.isConstant())
     return false;
-  auto call = SymExpr::splitCall(factor->first.front());
-  return call && call->function == "min" && learnOrder(size, SymExpr(1));
+  auto clamp = splitClamp(size - SymExpr(1));
+  if (!clamp || !(clamp->first.function == "min" ? clamp->second == SymExpr(1)
+                                                 : provesAtMost(size, 1)))
+    return false;
+  return learnOrder(size, 1);
 }
 
 bool Symbols::mustBeAtMost(const SymExpr &a, const SymExpr &b) const {
-  return ordered.count({resolve(a), resolve(b)}) != 0;
+  return ordered.count(resolve(b) - resolve(a)) != 0;
 }
 
 bool Symbols::unify(const SymExpr &left, const SymExpr &right) {
@@ -179,7 +197,7 @@ bool Symbols::unify(const SymExpr &left, const SymExpr &right) {
     return true;
   if (a.isConstant() && b.isConstant())
     return false;
-  if (learnOrder(a, b) || learnOrder(b, a))
+  if (learnOrder(a, b))
     return true;
   if (!solve(a, b))
     guardTexts.insert(a.str() + " == " + b.str());
@@ -190,6 +208,18 @@ void Symbols::assumeAtMost(const SymExpr &left, const SymExpr &right) {
   SymExpr a = resolve(left), b = resolve(right);
   if (provesAtMost(a, b))
     return;
+  // 0 <= seq - 1 says 1 <= seq.
+  SymExpr difference = b - a;
+  auto constant = difference.polynomial().find({});
+  SymExpr number =
+      constant == difference.polynomial().end() ? 0 : constant->second;
+  if ((difference - number).asSymbol()) {
+    a = -number;
+    b = difference - number;
+  } else if ((number - difference).asSymbol()) {
+    a = number - difference;
+    b = number;
+  }
   guardTexts.insert(a.str() + " <= " + b.str());
   auto small = a.asSymbol();
   if (auto limit = b.asConstant(); small && limit) {

@@ -32,7 +32,8 @@ public:
 
   /// Whether unify() found that a <= b must hold: min(a, b) == a.
   bool mustBeAtMost(const SymExpr &a, const SymExpr &b) const;
-  /// Takes `size` to be 1 when it is min(1, n); false when it is not that.
+  /// Takes `size` to be 1 when it is min(1, n) or 1 - max(0, n); false when it
+  /// is neither.
   bool learnOne(const SymExpr &size);
   /// A symbol's least value, which is checked when a session starts.
   void setLeast(const std::string &symbol, int64_t value) {
@@ -65,7 +66,7 @@ public:
 
 private:
   bool solve(const SymExpr &a, const SymExpr &b);
-  bool learnOrder(const SymExpr &clamped, const SymExpr &value);
+  bool learnOrder(const SymExpr &a, const SymExpr &b);
   std::optional<int64_t> lowerBound(const SymExpr &e) const;
   std::string spell(const std::string &name);
 
@@ -75,7 +76,7 @@ private:
   std::set<std::string> plain;              ///< symbols that stand alone
   std::set<std::string> guardTexts;
   std::map<std::string, int64_t> upper, lower, least;
-  std::set<std::pair<SymExpr, SymExpr>> ordered; ///< of mustBeAtMost()
+  std::set<SymExpr> ordered; ///< what is not negative, of mustBeAtMost()
   bool isChanged = false;
 };
 
