@@ -476,7 +476,9 @@ static Form classifyAttention(const Candidate &c,
 //===----------------------------------------------------------------------===//
 
 Form fuse::classify(const Candidate &c, Abilities abilities) {
-  if (c.ops().size() > maxOps || c.inputs().size() > maxInputs)
+  // One operation has as many inputs as the graph gives it.
+  if (c.ops().size() > maxOps ||
+      (c.inputs().size() > maxInputs && c.ops().size() > 1))
     return refuse("SIZE", "too many operations or inputs for one kernel");
   SmallVector<Operation *> rows, products, attentions, appends, opaque;
   for (Operation *op : c.ops()) {

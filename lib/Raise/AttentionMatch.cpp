@@ -27,7 +27,7 @@ static bool leadsToProduct(Value value, unsigned depth) {
     return false;
   if (isa<MatmulOp>(op))
     return true;
-  if (!isa<AddOp, MulOp, DivOp, TanhOp, WhereOp, MaxOp>(op))
+  if (!isa<AddOp, SubOp, MulOp, DivOp, TanhOp, WhereOp, MaxOp>(op))
     return false;
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     return leadsToProduct(operand, depth - 1);
@@ -87,6 +87,22 @@ struct ScoreWalk {
                           describe(add.getRhs()));
   }
 
+  /// scores - mask. What is one number a row, as its maximum, is no mask.
+  LogicalResult takeDifference(SubOp sub) {
+    Value scores = sub.getLhs(), mask = sub.getRhs();
+    SymShape shape = getSymShape(mask);
+    if (match.softcap != 0 || shape.empty() || shape.back() == SymExpr(1) ||
+        !leadsToProduct(scores, 10))
+      return trace.fail("PATTERN", sub, "a mask taken from scores of a product",
+                        describe(scores) + " and " + describe(mask));
+    if (!sameShape(scores, sub))
+      return trace.fail("MASK", sub, "a mask that broadcasts to the scores",
+                        "one that widens them");
+    match.added.push_back({mask, -match.scale});
+    current = stripCasts(scores, bits);
+    return success();
+  }
+
   LogicalResult takeSelection(WhereOp where) {
     if (match.softcap != 0 || match.visible)
       return trace.fail("PATTERN", where, "one selection outside of the cap",
@@ -144,6 +160,8 @@ struct ScoreWalk {
       return takeScale(*scaled);
     if (auto add = dyn_cast_or_null<AddOp>(op))
       return takeSum(add);
+    if (auto sub = dyn_cast_or_null<SubOp>(op))
+      return takeDifference(sub);
     if (auto where = dyn_cast_or_null<WhereOp>(op))
       return takeSelection(where);
     if (auto max = dyn_cast_or_null<MaxOp>(op))

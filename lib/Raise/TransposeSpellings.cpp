@@ -1,6 +1,7 @@
 //===- TransposeSpellings.cpp - Products and scores the other way round ---===//
 //
 //   transpose(a b)                          -> transpose(b) transpose(a)
+//   v^T p^T, p a softmax                     -> transpose(p v)
 //   softmax over the rows of transposed scores, as the transposed
 //   probabilities are multiplied             -> softmax over their columns
 //
@@ -46,6 +47,11 @@ static bool isScores(Value value, unsigned depth = 6) {
          });
 }
 
+/// The probabilities of attention, behind casts.
+static bool isSoftmax(Value value) {
+  return stripCasts(value).getDefiningOp<SoftmaxOp>() != nullptr;
+}
+
 namespace {
 struct TransposeOfProduct final : OpRewritePattern<TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -56,6 +62,8 @@ struct TransposeOfProduct final : OpRewritePattern<TransposeOp> {
         getSymShape(product.getLhs()).size() != op.getPerm().size() ||
         getSymShape(product.getRhs()).size() != op.getPerm().size())
       return rewriter.notifyMatchFailure(op, "input is no batched product");
+    if (isSoftmax(product.getLhs()) && !product.getTransposeLhs())
+      return rewriter.notifyMatchFailure(op, "probabilities are to the left");
     // Angles are products of positions and frequencies.
     SymShape left = getSymShape(product.getLhs());
     if (left[left.size() - (product.getTransposeLhs() ? 2 : 1)] == SymExpr(1))
@@ -63,6 +71,27 @@ struct TransposeOfProduct final : OpRewritePattern<TransposeOp> {
     rewriter.replaceOpWithNewOp<MatmulOp>(
         op, op.getType(), product.getRhs(), product.getLhs(),
         !product.getTransposeRhs(), !product.getTransposeLhs());
+    return success();
+  }
+};
+
+/// Values channels first: v^T p^T -> transpose(p v)
+struct ProbabilitiesToTheRight final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    SymShape shape = getSymShape(op.getResult());
+    size_t rank = shape.size();
+    if (!isSoftmax(op.getRhs()) || !op.getTransposeRhs() || rank < 3 ||
+        isSoftmax(op.getLhs()) || getSymShape(op.getLhs()).size() != rank ||
+        getSymShape(op.getRhs()).size() != rank)
+      return rewriter.notifyMatchFailure(op, "no product with probabilities");
+    std::swap(shape[rank - 1], shape[rank - 2]);
+    Value product = MatmulOp::create(
+        rewriter, op.getLoc(),
+        getTensorType(shape, elementType(op.getResult())), op.getRhs(),
+        op.getLhs(), false, !op.getTransposeLhs());
+    rewriter.replaceOp(op, swapLast(rewriter, op.getLoc(), product));
     return success();
   }
 };
@@ -131,6 +160,6 @@ struct SoftmaxOverRows final : OpRewritePattern<SoftmaxOp> {
 } // namespace
 
 void raise::populateTransposeSpellings(RewritePatternSet &patterns) {
-  patterns.add<TransposeOfProduct, TransposeOfScores, SoftmaxOverRows>(
-      patterns.getContext());
+  patterns.add<TransposeOfProduct, ProbabilitiesToTheRight, TransposeOfScores,
+               SoftmaxOverRows>(patterns.getContext());
 }

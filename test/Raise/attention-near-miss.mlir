@@ -87,3 +87,15 @@ func.func @sink(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x6x8xf32>, %v: tensor<1x2
   %4 = fusion.matmul %3, %v : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
   return %4 : tensor<1x2x4x8xf32>
 }
+
+// -----
+
+// One number a row, as the maximum of its scores, is no mask.
+// CHECK: [Missed] attention {{.*}} expected="a mask taken from scores of a product"{{.*}} stopped=fusion.sub
+func.func @of_rows(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x6x8xf32>, %m: tensor<4x1xf32>) -> tensor<1x2x4x8xf32> {
+  %0 = fusion.matmul %q, %k {transpose_rhs} : (tensor<1x2x4x8xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x6xf32>
+  %1 = fusion.sub %0, %m : (tensor<1x2x4x6xf32>, tensor<4x1xf32>) -> tensor<1x2x4x6xf32>
+  %2 = fusion.softmax %1 axis = 3 : (tensor<1x2x4x6xf32>) -> tensor<1x2x4x6xf32>
+  %3 = fusion.matmul %2, %k : (tensor<1x2x4x6xf32>, tensor<1x2x6x8xf32>) -> tensor<1x2x4x8xf32>
+  return %3 : tensor<1x2x4x8xf32>
+}
