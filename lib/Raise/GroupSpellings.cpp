@@ -134,18 +134,6 @@ static bool isProbabilities(Value value, unsigned depth = 8) {
          });
 }
 
-/// Whether a softmax is taken of `value`, behind what may stand between.
-static bool becomesProbabilities(Value value, unsigned depth = 10) {
-  return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    if (isa<SoftmaxOp>(user))
-      return true;
-    return depth > 0 &&
-           isa<AddOp, SubOp, MulOp, DivOp, WhereOp, TanhOp, CastOp, MaxOp,
-               ReshapeOp, TransposeOp>(user) &&
-           becomesProbabilities(user->getResult(0), depth - 1);
-  });
-}
-
 namespace {
 /// reshape(c * x) -> c * reshape(x), where the reshape splits rows of scores
 struct ScaleBehindSplit final : OpRewritePattern<ReshapeOp> {
@@ -164,7 +152,7 @@ struct ScaleBehindSplit final : OpRewritePattern<ReshapeOp> {
         return rewriter.notifyMatchFailure(op, "input is no multiple");
       x = scaled->x;
     }
-    if (!x.getDefiningOp() || !becomesProbabilities(op.getResult()))
+    if (!x.getDefiningOp() || !leadsToSoftmax(op.getResult()))
       return rewriter.notifyMatchFailure(op, "no scores");
     for (Value operand : inner->getOperands())
       if (operand != x && numElements(operand.getType()) != SymExpr(1))
@@ -186,13 +174,12 @@ struct SplitScores final : OpRewritePattern<ReshapeOp> {
   LogicalResult matchAndRewrite(ReshapeOp op,
                                 PatternRewriter &rewriter) const override {
     auto product = op.getInput().getDefiningOp<MatmulOp>();
-    if (!product || !product->hasOneUse() || !isBatched(product) ||
-        !becomesProbabilities(op.getResult()))
+    if (!product || !product->hasOneUse() || !isBatched(product))
       return rewriter.notifyMatchFailure(op, "input is no batched scores");
     auto split =
         getSplit(getSymShape(product.getResult()), getSymShape(op.getResult()));
-    if (!split)
-      return rewriter.notifyMatchFailure(op, "rows are not split");
+    if (!split || !leadsToSoftmax(op.getResult()))
+      return rewriter.notifyMatchFailure(op, "no rows of scores are split");
     Value left = splitRows(rewriter, op.getLoc(), product.getLhs(), *split);
     rewriter.replaceOp(
         op, createSplit(rewriter, product.getLoc(), left, product, *split));
@@ -245,6 +232,22 @@ static bool isSharedBeforeRows(MatmulOp op) {
          right[rank - 3] == SymExpr(1);
 }
 
+/// Whether a selection of `scores` goes along the axis before the rows and not
+/// along the rows: a mask knows queries, not heads.
+static bool isSelectedBeforeRows(Value scores, unsigned depth = 6) {
+  return llvm::any_of(scores.getUsers(), [&](Operation *user) {
+    if (auto where = dyn_cast<WhereOp>(user)) {
+      SymShape shape = getSymShape(where.getCondition());
+      size_t rank = shape.size();
+      return rank >= 3 && shape[rank - 2] == SymExpr(1) &&
+             shape[rank - 3] != SymExpr(1);
+    }
+    return depth > 0 && isa<MulOp, DivOp, AddOp, CastOp, TanhOp>(user) &&
+           sameShape(user->getResult(0), scores) &&
+           isSelectedBeforeRows(user->getResult(0), depth - 1);
+  });
+}
+
 namespace {
 /// Scores [.., s, g, t] of one key -> the transpose of [.., g, s, t].
 struct HeadsBeforeRows final : OpRewritePattern<MatmulOp> {
@@ -253,8 +256,9 @@ struct HeadsBeforeRows final : OpRewritePattern<MatmulOp> {
                                 PatternRewriter &rewriter) const override {
     SymShape shape = getSymShape(op.getResult());
     size_t rank = shape.size();
-    if (!isSharedBeforeRows(op) || shape[rank - 3].isConstant() ||
-        !shape[rank - 2].isConstant() || !becomesProbabilities(op.getResult()))
+    if (!isSharedBeforeRows(op) || !shape[rank - 2].isConstant() ||
+        !leadsToSoftmax(op.getResult()) ||
+        (shape[rank - 3].isConstant() && !isSelectedBeforeRows(op.getResult())))
       return rewriter.notifyMatchFailure(op, "rows do not come before heads");
     Value left = swapRows(rewriter, op.getLoc(), op.getLhs());
     std::swap(shape[rank - 2], shape[rank - 3]);

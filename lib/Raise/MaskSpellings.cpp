@@ -2,6 +2,8 @@
 //
 //   x * b - c * (1 - b)  -> where(b, x, -c)      b is 0 or 1 everywhere
 //
+// Of scores alone: for an infinite x the product would be no number.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Bounds.h"
@@ -75,6 +77,8 @@ struct MaskAsFactor final : OpRewritePattern<OpTy> {
         auto hidden = getHidden(op, i, b);
         if (!hidden || x.getType() != op.getType() || !isIndicator(b))
           continue;
+        if (!leadsToSoftmax(op.getResult()))
+          return rewriter.notifyMatchFailure(op, "no softmax is taken of it");
         Location loc = op.getLoc();
         Value condition = CastOp::create(
             rewriter, loc, withElementType(b.getType(), rewriter.getI1Type()),

@@ -278,3 +278,14 @@ int64_t raise::lastSize(Value value) {
   auto size = shape.empty() ? std::nullopt : shape.back().asConstant();
   return size ? *size : -1;
 }
+
+bool raise::leadsToSoftmax(Value value, unsigned depth) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    if (isa<SoftmaxOp>(user))
+      return true;
+    return depth > 0 &&
+           isa<AddOp, SubOp, MulOp, DivOp, WhereOp, TanhOp, CastOp, MaxOp,
+               ReshapeOp, TransposeOp>(user) &&
+           leadsToSoftmax(user->getResult(0), depth - 1);
+  });
+}

@@ -112,6 +112,9 @@ bool isPartOfLast(mlir::Value value, mlir::Value whole, int64_t start,
 /// The size of the last axis where it is constant, else -1.
 int64_t lastSize(mlir::Value value);
 
+/// Whether a softmax is taken of `value`, behind what stands around scores.
+bool leadsToSoftmax(mlir::Value value, unsigned depth = 10);
+
 /// The other operand of a binary op.
 inline mlir::Value other(mlir::Operation *op, unsigned i) {
   return op->getOperand(1 - i);

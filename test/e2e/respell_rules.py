@@ -406,6 +406,24 @@ def mean_square_by_length(g, n):
 
 
 @rule("ReduceMean")
+def mean_square_by_dot_product(g, n):
+    y, count = summed(g, n)
+    x = squared(g, y) if y else None
+    if not x or g.element(x) != T.FLOAT:
+        return None
+    dot = g.unsqueeze(g.op("Einsum", x, x, equation="...d,...d->..."), -1)
+    return g.op("Div", dot, g.scalar(count, x))
+
+
+@rule("ReduceMean")
+def mean_over_a_moved_axis(g, n):
+    x, rank = n.input[0], g.rank(n.input[0])
+    if not g.reduces_last(n) or rank < 2:
+        return None
+    return g.transpose_last(g.reduce("ReduceMean", g.transpose_last(x, rank), -2), rank)
+
+
+@rule("ReduceMean")
 def mean_square_of_scaled(g, n):
     y, count = summed(g, n)
     x = squared(g, y) if y else None
@@ -813,6 +831,16 @@ def probabilities_scaled(g, n):
         return None
     half = g.op("Mul", n.input[0], g.scalar(0.5, n.input[0]))
     return g.op("Mul", g.op("MatMul", half, n.input[1]), g.scalar(2, n.input[0]))
+
+
+@rule("MatMul")
+def probabilities_finite(g, n):
+    """p where it is finite, else the largest number."""
+    softmax = g.made_by(n.input[0], "Softmax")
+    if softmax is None or not over_last(g, softmax):
+        return None
+    infinite = g.op("IsInf", n.input[0], element=T.BOOL)
+    return g.op("MatMul", g.op("Where", infinite, g.scalar(3.4e38, n.input[0]), n.input[0]), n.input[1])
 
 
 @rule("Slice")

@@ -126,7 +126,7 @@ class UncommonFormsTest(unittest.TestCase):
             testing.tools.compile(tmp / "m.onnx", tmp / "fused")
             testing.tools.compile(tmp / "m.onnx", tmp / "unfused", "--disable-fusion=all")
             for size in sizes:
-                feeds = {i.name: random.standard_normal([size[d.dim_param] if d.dim_param else d.dim_value for d in i.type.tensor_type.shape.dim]).astype(np.float32)
+                feeds = {i.name: random.standard_normal([d.dim_value or size[d.dim_param] for d in i.type.tensor_type.shape.dim]).astype(np.float32)
                          for i in model.graph.input}
                 for form in "fused", "unfused":
                     found = testing.tools.run(tmp / form, feeds)
@@ -147,6 +147,13 @@ class UncommonFormsTest(unittest.TestCase):
 
     def test_heads_as_rows_of_one_key(self):
         self.check(one_key(), attention=1, softmax=0)
+
+    def test_heads_as_rows_of_one_key_for_fixed_sizes(self):
+        model = one_key()
+        for i in model.graph.input:
+            for d in i.type.tensor_type.shape.dim:
+                d.dim_value = {"b": 2, "s": 5, "t": 6}.get(d.dim_param, d.dim_value)
+        self.check(model, sizes=[{}], attention=1, softmax=0, where=0)
 
     def test_bias_beside_a_selected_number(self):
         self.check(plain(ALIBI), attention=1, softmax=0)
