@@ -58,7 +58,9 @@ static SmallVector<Operation *> usersBehindCasts(Value value) {
 
 /// What the model itself returns is no leftover of a pattern.
 static bool isOnlyReturned(Operation *op) {
-  return llvm::all_of(op->getUsers(), [](Operation *user) {
+  if (op->getNumResults() != 1)
+    return true;
+  return llvm::all_of(usersBehindCasts(op->getResult(0)), [](Operation *user) {
     return isa<func::ReturnOp>(user);
   });
 }
@@ -175,6 +177,10 @@ struct VerifyRaised final : fusion::impl::VerifyRaisedBase<VerifyRaised> {
     SmallVector<Operation *> users = usersBehindCasts(op->getResult(0));
     return isa<TanhOp>(op) && !users.empty() &&
            llvm::all_of(users, [](Operation *user) {
+             if (isa<func::ReturnOp>(user))
+               return true;
+             if (user->getNumResults() != 1)
+               return false;
              auto scaled = getScaled(user->getResult(0));
              return scaled && scaled->factor > 1;
            });
