@@ -165,7 +165,7 @@ void splitLowBit(SkinnyShape &shape, unsigned registerPieces) {
     int64_t most = std::min<int64_t>(256, shape.stepColumns());
     shape.span = weight.group == weight.k ? most : std::gcd(weight.group, most);
     bool fits =
-        4 * shape.pieces + shape.scalesPerStep() * scaleRegisters(weight) <=
+        4 * shape.pieces + shape.scaleLoads() * scaleRegisters(weight) <=
         registers;
     int64_t steps = shape.rowsPerBlock() / kStripRows * shape.productsPerRow *
                     shape.stepsPerStrip();
@@ -207,6 +207,12 @@ int64_t SkinnyShape::scalesPerStep() const {
   if (columns % weight.group == 0)
     return columns / weight.group;
   return weight.group % columns == 0 || weight.group == k ? 1 : columns / span;
+}
+
+unsigned SkinnyShape::scaleLanes() const {
+  if (elementType(lhs).isF32())
+    return 1;
+  return unsigned(std::min<int64_t>(4, stepColumns() / span));
 }
 
 std::optional<SkinnyShape> kernels::getSkinnyShape(KernelOp kernel,

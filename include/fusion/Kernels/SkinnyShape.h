@@ -72,6 +72,14 @@ struct SkinnyShape {
   int64_t span = 0;
   /// Scales (and zero points) of a row that a step reads.
   int64_t scalesPerStep() const;
+  /// Lanes that share a row's sums over spans: each scales its own ones. All
+  /// columns of a tensor core's product are the same; of lhs in fp32 a lane
+  /// sums up columns of its own.
+  unsigned scaleLanes() const;
+  /// Loads of scales that a lane makes in a step.
+  unsigned scaleLoads() const {
+    return unsigned(llvm::divideCeil(scalesPerStep(), int64_t(scaleLanes())));
+  }
   /// Whether products need the sum of lhs over each span.
   bool needsLhsSums() const {
     return lowBit[0].zeros || lowBit[0].implicitZero != 0;
@@ -109,10 +117,12 @@ struct SkinnyShape {
     int64_t unit = isLowBit() ? kStripRows : 1;
     return (rows / unit + blocks() - 1) / blocks() * unit;
   }
-  /// Partial sums of one product's row.
+  /// Partial sums of one product's row, and where they lie: neighbouring rows
+  /// side by side, so that threads which finish them meet no bank conflicts.
   unsigned partials() const {
     return std::max(turns * threadsPerRow / 32, threads / 32);
   }
+  int64_t partialStride() const { return rowsPerBlock() * productsPerRow; }
   /// Shared memory: lhs in fp32 (or in 16 bits, with its sums), then the
   /// partial sums.
   int64_t storedLhsBytes() const {

@@ -71,9 +71,19 @@ LowBitFormat::Split LowBitFormat::split(Val value, bool low) {
 // Formats
 //===----------------------------------------------------------------------===//
 
+/// What is added to a difference of codes, so that it is positive. Times any
+/// scale it is exact.
+static constexpr unsigned kRaised = 16;
+
+bool LowBitFormat::subtractsBytes() const {
+  return scaled && bf16() && isInteger() && weight.bits == 4 && weight.zeros &&
+         weight.zero().isInteger(4) && weight.scale().isBF16();
+}
+
 // The offset -z * s has to be exact in the product's type.
 bool LowBitFormat::isFused() const {
-  return scaled && kernels::scalesInOneStep(weight, element);
+  return subtractsBytes() ||
+         (scaled && kernels::scalesInOneStep(weight, element));
 }
 
 int LowBitFormat::unit() const {
@@ -114,6 +124,20 @@ Val LowBitFormat::integerBase(ArrayRef<Val> words, unsigned j) {
   }
   // fp16: 1024 + q, or 1024 + 16 q.
   return bf16() ? half : half | 0x64006400;
+}
+
+// Codes less zero points, raised: in the word's even bytes (of row l / 4) and
+// odd ones (l / 4 + 8), then a byte in each half. LLVM would make more
+// instructions of the first difference: it prefers masks.
+KernelBuilder::Vals LowBitFormat::raisedBases(Val word, const Group &group) {
+  Val odd = word & int64_t(int32_t(0xf0f0f0f0));
+  Val low = purePtx(k, {word.type()},
+                    "{ .reg .b32 t; sub.u32 t, $1, $2; add.u32 $0, t, $3; }",
+                    "=r,r,r,r", {word, odd, group.raise[0]})[0];
+  Val high = (odd >> 4) + group.raise[1];
+  Val none = k.i32(0);
+  return {low & 0x00ff00ff, high & 0x00ff00ff, permute(k, low, none, 0x4341),
+          permute(k, high, none, 0x4341)};
 }
 
 Val LowBitFormat::floatBase(ArrayRef<Val> words, unsigned j) {
@@ -263,18 +287,21 @@ void LowBitFormat::setZeros(Group &group, Val zeros) {
 
 LowBitFormat::Group LowBitFormat::group(Val scales, Val zeros) {
   Group g;
-  bool odd = isInteger() && weight.bits == 4;
+  bool odd = isInteger() && weight.bits == 4 && !subtractsBytes();
+  double zero = subtractsBytes() ? kRaised : double(weight.implicitZero);
+  if (subtractsBytes())
+    for (unsigned row = 0; row < 2; ++row)
+      g.raise[row] = k.i32(kRaised * 0x01010101) -
+                     permute(k, widened(k, zeros), k.i32(0), row ? 0x1111 : 0);
   if (isFused()) {
     for (unsigned row = 0; row < 2; ++row) {
       Val s = scalePair(scales, row, 0).high;
       g.factor[row] = mul(s, pairPower(133 - headroom()));
       if (odd)
         g.oddFactor[row] = mul(s, pairPower(129 - headroom()));
-      g.offset[row] =
-          weight.implicitZero
-              ? mul(s, pairConstant(-std::ldexp(double(weight.implicitZero),
-                                                -headroom())))
-              : k.i32(0);
+      g.offset[row] = zero
+                          ? mul(s, pairConstant(-std::ldexp(zero, -headroom())))
+                          : k.i32(0);
     }
     return g;
   }
@@ -304,11 +331,14 @@ LowBitFormat::Group LowBitFormat::group(Val scales, Val zeros) {
 KernelBuilder::Vals LowBitFormat::fragment(ArrayRef<Val> words,
                                            const Group &g) {
   KernelBuilder::Vals registers;
-  bool oddSlots = isInteger() && weight.bits == 4;
+  bool oddSlots = isInteger() && weight.bits == 4 && !subtractsBytes();
+  KernelBuilder::Vals raised;
+  if (subtractsBytes())
+    raised = raisedBases(words[0], g);
   for (unsigned j = 0; j < 4; ++j) {
     unsigned row = j & 1;
     bool odd = oddSlots && (j & 1);
-    Val x = base(words, j);
+    Val x = raised.empty() ? base(words, j) : raised[j];
     if (isFused()) {
       registers.push_back(
           fma(x, odd ? g.oddFactor[row] : g.factor[row], g.offset[row]));

@@ -12,7 +12,8 @@
 // bf16: the low 8 bits of a half are linear, value = bits * 2^-133, subnormals
 // included, and fma.rn.bf16x2 honours them. So an integer masked in place is a
 // number already, and one fma rescales it, subtracts the zero point and applies
-// the scale with a single rounding. fp16: the integer is or'ed into 1024.
+// the scale with a single rounding; zero points of 4 bits are subtracted from
+// four codes at once, in bytes, before. fp16: the integer is or'ed into 1024.
 // Floats: exponent and mantissa lie so that a mask leaves a (tiny) number,
 // subnormals of the format included.
 //
@@ -51,6 +52,7 @@ public:
     Val factorLow[2];            ///< what rounding to pairs left, or null
     Val offset[2], oddOffset[2];
     Val offsetLow[2]; ///< added to the scaled value, or null
+    Val raise[2];     ///< kRaised less the zero point in each byte, or null
   };
   Group group(Val scales, Val zeros);
   /// The four registers of a step.
@@ -61,6 +63,8 @@ private:
   bool bf16() const { return element.isBF16(); }
   /// One fma makes the scaled value.
   bool isFused() const;
+  /// Zero points are subtracted from codes as bytes.
+  bool subtractsBytes() const;
   /// value = bits left by base() * 2^unit().
   int unit() const;
   /// Power of two that scaled floats are kept below their value by.
@@ -68,6 +72,7 @@ private:
 
   Val base(llvm::ArrayRef<Val> words, unsigned j);
   Val integerBase(llvm::ArrayRef<Val> words, unsigned j);
+  KernelBuilder::Vals raisedBases(Val word, const Group &group);
   Val floatBase(llvm::ArrayRef<Val> words, unsigned j);
 
   struct Split {

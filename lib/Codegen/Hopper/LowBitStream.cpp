@@ -78,6 +78,7 @@ void LowBitStream::place(Val first, Val end, Val lhsMemory, Val sums) {
   partial = sums;
   high = k.lane() / 4;
   low = k.lane() % 4;
+  ownLane = low % int64_t(shape.scaleLanes());
   int64_t warps = shape.threads / 32;
   Val steps = (end - first) * (shape.stepsPerStrip() * shape.productsPerRow);
   firstStep = steps * k.warp() / warps;
@@ -139,15 +140,15 @@ Val LowBitStream::base(const Step &step, unsigned operand) {
   return result;
 }
 
-/// Number of a group among those of a row; i32.
-Val LowBitStream::scaleIndex(const Step &step, unsigned number) {
+/// Number of a group among those of a row, of scale `number` of a step; i32.
+Val LowBitStream::scaleIndex(const Step &step, Val number) {
   int64_t columns = shape.stepColumns();
   if (weight.group == weight.k)
     return k.i32(0);
   if (columns % weight.group == 0)
-    return step.part * (columns / weight.group) + int64_t(number);
+    return step.part * (columns / weight.group) + number;
   int64_t width = shape.scalesPerStep() == 1 ? columns : shape.span;
-  return (step.part * columns + int64_t(number) * width) / weight.group;
+  return (step.part * columns + number * width) / weight.group;
 }
 
 /// `bytes` (2, 4, 8 or 16) at a global address, in an i32 each; where not
@@ -190,15 +191,18 @@ static Vals loadBytes(KernelBuilder &k, Val address, Val active, unsigned bytes,
              operands);
 }
 
-/// Of each group of the step, the elements of this lane's two rows.
+/// Of each group of the step that is this lane's, the elements of its two rows.
 void LowBitStream::loadPairs(const Step &step, Type type, unsigned operand,
                              Val exists, Vals &words) {
   int64_t bytes = kernels::stripBytes(type), line = kernels::kStripRows * bytes;
   Val start = base(step, operand) +
               k.toI64(step.strip) * (weight.groups() * line) +
               k.toI64(high) * (2 * bytes);
-  for (unsigned i = 0; i < shape.scalesPerStep(); ++i) {
-    Val index = scaleIndex(step, i);
+  for (unsigned i = 0; i < shape.scaleLoads(); ++i) {
+    Val number = k.i32(i);
+    if (shape.scalesPerStep() > 1 && shape.scaleLanes() > 1)
+      number = ownLane + int64_t(i * shape.scaleLanes());
+    Val index = scaleIndex(step, number);
     Val active = exists;
     if (!hasWholeSteps() && shape.scalesPerStep() > 1)
       active = active && index < k.i32(weight.groups());
@@ -238,8 +242,8 @@ Vals LowBitStream::load(Val number, bool isFirst) {
   unsigned count = 4 * shape.pieces;
   for (Type type : {weight.scale(), weight.zero()})
     if (type && !weight.oneScale)
-      count += unsigned(shape.scalesPerStep()) *
-               (type.getIntOrFloatBitWidth() == 32 ? 2 : 1);
+      count +=
+          shape.scaleLoads() * (type.getIntOrFloatBitWidth() == 32 ? 2 : 1);
   return k.choose(
       step.exists,
       [&] {
@@ -362,29 +366,37 @@ Vals LowBitStream::floatsOf(Type type, Val first, Val second) {
   return result;
 }
 
-/// What the sums of a span for rows l/4 and l/4 + 8 start from; `zeros` are the
-/// words of its zero points.
-Vals LowBitStream::startSums(const Step &step, unsigned span,
-                             ArrayRef<Val> zeros) {
-  if (!shape.needsLhsSums())
-    return Vals(4, k.f32(0));
+Val LowBitStream::ownOf(ArrayRef<Vals> sums, unsigned half) {
+  if (sums.size() == 1)
+    return sums[0][2 * half];
+  SmallVector<Val, 4> left;
+  Val odd = (low & 1) == k.i32(1);
+  for (size_t i = 0; i < sums.size(); i += 2)
+    left.push_back(k.select(odd, sums[i + 1][2 * half], sums[i][2 * half]));
+  return left.size() == 1 ? left[0]
+                          : k.select(low < k.i32(2), left[0], left[1]);
+}
+
+/// `own`: sums for rows l/4 and l/4 + 8; `zeros`: the words of their zero
+/// points.
+void LowBitStream::addZeros(const Step &step, unsigned firstSpan,
+                            ArrayRef<Val> zeros, Vals &own) {
   int64_t spans = shape.stepColumns() / shape.span;
   double lower = std::ldexp(1.0, fragments.exponent(1) - fragments.exponent(0));
-  Val sum =
-      k.load(lhsSums, step.part * spans + int64_t(span), k.f32(0).type(), {});
+  Val sum = k.load(lhsSums, step.part * spans + int64_t(firstSpan) + ownLane,
+                   k.f32(0).type(), {});
   if (element.isF32()) // the lanes' sums are added up later
     sum = k.select(low == k.i32(0), sum, k.f32(0));
   Val below = lower == 1 ? sum : sum * k.f32(lower);
-  if (weight.zeros) {
-    Vals z = pairOf(weight.zero(), zeros);
-    bool raised = isa<FloatType>(weight.zero()) && weight.implicitZero;
-    for (Val &value : z)
-      if (raised)
-        value = value + k.f32(double(weight.implicitZero));
-    sum = sum * z[0];
-    below = below * z[1];
+  if (!weight.zeros) {
+    own = {own[0] + sum, own[1] + below};
+    return;
   }
-  return {sum, sum, below, below};
+  Vals z = pairOf(weight.zero(), zeros);
+  if (isa<FloatType>(weight.zero()) && weight.implicitZero)
+    for (Val &value : z)
+      value = value + k.f32(double(weight.implicitZero));
+  own = {fma(k, z[0], sum, own[0]), fma(k, z[1], below, own[1])};
 }
 
 /// The same by fused multiply-adds: a lane sums up its own columns.
@@ -427,47 +439,54 @@ void LowBitStream::multiplyOnce(const Step &step, int64_t number,
   sums = mma16x8x16(k, element, sums, a, pair[from], pair[from + 1]);
 }
 
+/// Adds spans from `firstSpan` on, one a lane that shares them, to the totals.
+/// `words`: the step's scales, then its zero points.
+void LowBitStream::addSpans(const Step &step, unsigned firstSpan,
+                            ArrayRef<Vals> sums, ArrayRef<Val> words,
+                            Vals &totals) {
+  unsigned loads = shape.scaleLoads();
+  unsigned number =
+      shape.scalesPerStep() > 1 ? firstSpan / shape.scaleLanes() : 0;
+  auto take = [&](Type type) {
+    unsigned each = type.getIntOrFloatBitWidth() == 32 ? 2 : 1;
+    ArrayRef<Val> own = words.slice(number * each, each);
+    words = words.drop_front(loads * each);
+    return own;
+  };
+  bool scaled = weight.scale() && !weight.oneScale;
+  ArrayRef<Val> scale = scaled ? take(weight.scale()) : ArrayRef<Val>();
+  Vals own = {ownOf(sums, 0), ownOf(sums, 1)};
+  if (shape.needsLhsSums())
+    addZeros(step, firstSpan,
+             weight.zeros ? take(weight.zero()) : ArrayRef<Val>(), own);
+  if (!scaled) {
+    totals = {totals[0] + own[0], totals[1] + own[1]};
+    return;
+  }
+  Vals s = pairOf(weight.scale(), scale);
+  totals = {fma(k, s[0], own[0], totals[0]), fma(k, s[1], own[1], totals[1])};
+}
+
 // Four spans of many products take turns, so that products do not wait for each
 // other.
 void LowBitStream::multiply(Val number, ArrayRef<Val> words, Vals &totals) {
   Step step = at(number);
-  unsigned scales = unsigned(shape.scalesPerStep());
   ArrayRef<Val> codes = words.take_front(4 * shape.pieces);
   words = words.drop_front(codes.size());
-  auto perScale = [](Type type) {
-    return type && type.getIntOrFloatBitWidth() == 32 ? 2u : 1u;
-  };
-  bool scaled = weight.scale() && !weight.oneScale;
-  unsigned scaleWords = scaled ? perScale(weight.scale()) : 0;
-  ArrayRef<Val> zeros = words.drop_front(scales * scaleWords);
-  unsigned zeroWords = perScale(weight.zero());
   unsigned spans = unsigned(shape.stepColumns() / shape.span);
+  unsigned lanes = shape.scaleLanes();
   int64_t products = shape.span / 16;
   SmallVector<Vals> x(shape.stepColumns() / 32);
-  unsigned turns = products >= 4 ? 4 : 1;
+  unsigned turns = std::max(lanes, products >= 4 ? 4u : 1u);
   for (unsigned first = 0; first < spans; first += turns) {
     unsigned count = std::min(turns, spans - first);
-    SmallVector<Vals> sums;
-    for (unsigned span = first; span < first + count; ++span) {
-      ArrayRef<Val> zero;
-      if (weight.zeros)
-        zero = zeros.slice(span * scales / spans * zeroWords, zeroWords);
-      sums.push_back(startSums(step, span, zero));
-    }
+    SmallVector<Vals> sums(count, Vals(4, k.f32(0)));
     for (int64_t i = 0; i < products; ++i)
       for (unsigned span = 0; span < count; ++span)
         multiplyOnce(step, (first + span) * products + i, codes, x, sums[span]);
-    for (unsigned span = 0; span < count; ++span) {
-      Val upper = sums[span][0], lower = sums[span][2];
-      if (!scaled) {
-        totals = {totals[0] + upper, totals[1] + lower};
-        continue;
-      }
-      unsigned scale = (first + span) * scales / spans;
-      Vals s =
-          pairOf(weight.scale(), words.slice(scale * scaleWords, scaleWords));
-      totals = {fma(k, s[0], upper, totals[0]), fma(k, s[1], lower, totals[1])};
-    }
+    for (unsigned span = 0; span < count; span += lanes)
+      addSpans(step, first + span, ArrayRef(sums).slice(span, lanes), words,
+               totals);
   }
 }
 
@@ -478,23 +497,21 @@ void LowBitStream::finish(Val number, Vals &totals) {
              firstStep + number + 1 == endStep;
   last = last && step.exists;
   int raised = element.isBF16() ? kRaisedBf16 : 0;
-  if (element.isF32()) {
-    totals = k.reduce(totals, 4, [](ArrayRef<Val> a, ArrayRef<Val> b) {
+  k.when(last, [&] {
+    unsigned lanes = element.isF32() ? 4 : shape.scaleLanes();
+    Vals sums = k.reduce(totals, lanes, [](ArrayRef<Val> a, ArrayRef<Val> b) {
       return Vals{a[0] + b[0], a[1] + b[1]};
     });
-    // The sum is one lane's from here on.
-    for (Val &total : totals)
-      total = k.select(low == k.i32(0), total, k.f32(0));
-  }
-  k.when(last && low == k.i32(0), [&] {
     Val row = (step.strip - firstStrip) * kernels::kStripRows + high;
-    for (unsigned half = 0; half < 2; ++half) {
-      double factor = std::ldexp(1.0, -raised - fragments.exponent(half));
-      Val at =
-          (row + int64_t(8) * half) * int64_t(shape.productsPerRow) + step.slot;
-      k.store(totals[half] * k.f32(factor), partial,
-              at * int64_t(shape.threads / 32) + k.warp(), {4, false});
-    }
+    Val at = k.warp() * shape.partialStride() +
+             step.slot * shape.rowsPerBlock() + row;
+    k.when(low == k.i32(0), [&] {
+      for (unsigned half = 0; half < 2; ++half) {
+        double factor = std::ldexp(1.0, -raised - fragments.exponent(half));
+        k.store(sums[half] * k.f32(factor), partial, at + int64_t(8) * half,
+                {4, false});
+      }
+    });
   });
   for (Val &total : totals)
     total = k.select(last, k.f32(0), total);

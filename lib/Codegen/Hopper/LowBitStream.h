@@ -8,9 +8,11 @@
 //
 // Codes are not converted: masked in place they are bits of 16-bit floats,
 // subnormal where they are integers, and tensor cores take those as they are. A
-// power of two that is left over goes into the sums. The zero point is where a
-// sum starts: minus itself times the sum of lhs; the scale multiplies the fp32
-// sum of a span.
+// power of two that is left over goes into the sums. The zero point, minus
+// itself times the sum of lhs, is added to the fp32 sum of a span, which the
+// scale then multiplies. Four lanes have the same sums: each of them has the
+// scale and the zero point of one span of four, and its totals, which meet
+// where a row ends.
 //
 // So that products with subnormal codes are normal numbers, lhs in bf16 is kept
 // times 2^64: magnitudes from 2^64 on become infinity, and where zero points
@@ -81,7 +83,7 @@ private:
   }
   /// The address that a step of an operand starts from.
   Val base(const Step &step, unsigned operand);
-  Val scaleIndex(const Step &step, unsigned number);
+  Val scaleIndex(const Step &step, Val number);
   void loadPairs(const Step &step, mlir::Type element, unsigned operand,
                  Val exists, Vals &words);
   Vals loadWords(const Step &step, Val exists);
@@ -89,7 +91,12 @@ private:
   Vals floatsOf(mlir::Type element, Val low, Val high);
   /// Adds a step to the two rows' totals.
   void multiply(Val number, llvm::ArrayRef<Val> words, Vals &totals);
-  Vals startSums(const Step &step, unsigned span, llvm::ArrayRef<Val> zeros);
+  /// What this lane has of the sums of `scaleLanes` spans: of its own one.
+  Val ownOf(llvm::ArrayRef<Vals> sums, unsigned half);
+  void addZeros(const Step &step, unsigned firstSpan, llvm::ArrayRef<Val> zeros,
+                Vals &own);
+  void addSpans(const Step &step, unsigned firstSpan, llvm::ArrayRef<Vals> sums,
+                llvm::ArrayRef<Val> words, Vals &totals);
   void multiplyReal(const Step &step, int64_t number, llvm::ArrayRef<Val> words,
                     Vals &sums);
   void multiplyOnce(const Step &step, int64_t number, llvm::ArrayRef<Val> words,
@@ -107,6 +114,7 @@ private:
   Val firstStrip, firstStep, endStep; ///< steps of this warp
   Val lhs, lhsSums, partial;
   Val high, low; ///< lane / 4, lane % 4
+  Val ownLane;   ///< among those that share sums
   /// Addresses by operand (codes, scales, zero points), slot and bundle.
   llvm::SmallVector<llvm::SmallVector<llvm::SmallVector<Val>>, 3> bases;
 };

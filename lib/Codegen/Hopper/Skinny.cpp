@@ -75,6 +75,7 @@ private:
   Val weightElement(unsigned product, Val n, Val at);
 
   // Results.
+  Val partialAt(Val row, unsigned slot, Val part);
   void storePartial(Val row, unsigned slot, Val part, Val value);
   Indices indicesAt(const SkinnyBundle &bundle, Val row);
   void loadEpilogueOperands();
@@ -452,12 +453,13 @@ void SkinnyTemplate::pullAlongN() {
 // Results
 //===----------------------------------------------------------------------===//
 
+Val SkinnyTemplate::partialAt(Val row, unsigned slot, Val part) {
+  return part * shape.partialStride() + int64_t(slot) * shape.rowsPerBlock() +
+         (row - firstRow);
+}
+
 void SkinnyTemplate::storePartial(Val row, unsigned slot, Val part, Val value) {
-  int64_t parts = shape.partials();
-  Val at = ((row - firstRow) * int64_t(shape.productsPerRow) + int64_t(slot)) *
-               parts +
-           part;
-  k.store(value, partial, at, {4, false});
+  k.store(value, partial, partialAt(row, slot, part), {4, false});
 }
 
 Indices SkinnyTemplate::indicesAt(const SkinnyBundle &bundle, Val row) {
@@ -492,17 +494,15 @@ void SkinnyTemplate::loadEpilogueOperands() {
 
 void SkinnyTemplate::finishRow(Val number) {
   Val row = k.min(firstRow + number, k.i32(shape.rows - 1));
-  int64_t parts = shape.partials();
   forBundles(row, [&](const SkinnyBundle &bundle) {
     Indices here = indicesAt(bundle, row);
     for (auto [slot, number] : llvm::enumerate(bundle.products)) {
       MatmulOp product = shape.weights[number].product;
-      Val at =
-          ((row - firstRow) * int64_t(shape.productsPerRow) + int64_t(slot)) *
-          parts;
+      Val at = partialAt(row, slot, k.i32(0));
       Val total;
       for (unsigned part = 0; part < usedParts; ++part) {
-        Val value = k.load(partial, at + int64_t(part), k.f32(0).type(), {});
+        Val value = k.load(partial, at + part * shape.partialStride(),
+                           k.f32(0).type(), {});
         total = part ? total + value : value;
       }
       if (lowBit)

@@ -1,6 +1,7 @@
 // REQUIRES: ptxas
 // RUN: fusion-opt %s --fusion-assemble-hopper="directory=%t ptxas=%ptxas" -o /dev/null
 // RUN: FileCheck %s --input-file=%t/kernels.txt
+// RUN: FileCheck %s --check-prefix=BYTES --input-file=%t/zero_points.ptx
 
 // Every format of packed weights is decoded in registers; the assembler keeps
 // wgmma asynchronous and spills nothing: else a kernel of fewer threads would
@@ -10,6 +11,15 @@
 // CHECK: fp8_gated 384
 // CHECK: nvfp4 384
 // CHECK: int8_rows_fp16 384
+
+// Zero points of 4 bits are subtracted from four codes at once, as bytes, and
+// the bytes spread to halves: one fma for two weights follows, as without them.
+// BYTES: .visible .entry zero_points(
+// BYTES: and.b32 {{.*}}, -252645136
+// BYTES: sub.u32 t,
+// BYTES: prmt.b32
+// BYTES: fma.rn.bf16x2
+// BYTES-NOT: sub.rn.bf16x2
 
 fusion.kernel @zero_points config #fusion.config<"matmul", {rows = array<i64: 65, 4096>, fragments = array<i64: 1>, strips = array<i64: 2, 3>}> sizes 1
     (%x: tensor<?x1024xbf16, #fusion.shape<[d0, 1024]>>, %q: tensor<1040x1024xui4>, %s: tensor<1040x32xbf16>, %z: tensor<1040x32xui4>) {

@@ -4,7 +4,8 @@
 
 // Packed weights of one row are streamed as they are: codes and scales of two
 // steps before the wait for the previous kernel, then tensor cores. Codes are
-// masked, not converted; the zero point is where the sums start.
+// masked, not converted; each of the four lanes that hold a row's sums adds the
+// zero point to one group's sum and scales it, and their totals meet at the end.
 
 // CHECK: .visible .entry norm_gate(
 // CHECK: .minnctapersm 1
@@ -15,6 +16,9 @@
 // CHECK-NOT: cvt.rn.bf16.s
 // CHECK: and.b32 {{.*}}, 983055
 // CHECK: mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
+// CHECK: selp.f32
+// CHECK: fma.rn.f32
+// CHECK: shfl.sync.bfly.b32
 // CHECK-NOT: .local
 // LIST: norm_gate 512 0 98304 132
 
