@@ -197,12 +197,34 @@ static LogicalResult skipLayerNorm(NodeImport &n) {
   return success();
 }
 
+/// x over the length of its row along one axis; rows of length 0 stay.
+static LogicalResult lpNormalization(NodeImport &n) {
+  auto axis = n.axis(n.getInt("axis", -1), n.rank(0));
+  int64_t p = n.getInt("p", 2);
+  if (failed(axis))
+    return failure();
+  if (p != 1 && p != 2)
+    return n.fail("expected p 1 or 2, found " + Twine(p));
+  Value x = n.input(0);
+  Value size = p == 1 ? Value(AbsOp::create(n.builder, n.loc, x))
+                      : MulOp::create(n.builder, n.loc, x, x).getResult();
+  Value length = ReduceSumOp::create(n.builder, n.loc, size, {*axis}, true);
+  if (p == 2)
+    length = SqrtOp::create(n.builder, n.loc, length);
+  Value zero = n.scalar(0, elementType(x));
+  Value isEmpty = EqualOp::create(n.builder, n.loc, length, zero);
+  Value quotient = DivOp::create(n.builder, n.loc, x, length);
+  n.output(0, WhereOp::create(n.builder, n.loc, isEmpty, zero, quotient));
+  return success();
+}
+
 void fusion::addNormHandlers(HandlerMap &map) {
   map["::RMSNormalization"] = rmsNormalization<true>;
   map["::SimplifiedLayerNormalization"] = rmsNormalization<false>;
   map["com.microsoft::SimplifiedLayerNormalization"] = rmsNormalization<false>;
   map["::InstanceNormalization"] = instanceNormalization;
   map["::LayerNormalization"] = layerNormalization;
+  map["::LpNormalization"] = lpNormalization;
   map["com.microsoft::SkipSimplifiedLayerNormalization"] = skipRmsNorm;
   map["com.microsoft::SkipLayerNormalization"] = skipLayerNorm;
 }

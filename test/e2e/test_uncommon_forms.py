@@ -180,6 +180,11 @@ class UncommonFormsTest(unittest.TestCase):
     def test_norm_of_a_dot_product(self):
         self.check(norm(RMS_DOT), rms_norm=1, matmul=0)
 
+    def test_rows_over_their_length(self):
+        self.check(norm(f"""u = LpNormalization<axis: int = -1, p: int = 2>(x) root = Constant<value: tensor = float {{{SIZE**0.5}}}>() v = Mul(u, root)
+            used = Mul(v, w) y = Add(used, eps)"""), rms_norm=1)
+        self.check(norm("u = LpNormalization<axis: int = 1, p: int = 1>(x) y = Mul(u, w)"), rms_norm=0)
+
 
 if __name__ == "__main__":
     unittest.main()
