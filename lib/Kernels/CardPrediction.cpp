@@ -4,14 +4,15 @@
 // beside its work, 1.9 us with packed weights. One row streams dense weights at
 // 1.02 of the read bandwidth as described, packed ones at 0.93 or as fast as
 // they are decoded (on the whole card 7.6 int4, 5.5 FP4, 4.6 FP8 weights a
-// picosecond). Products of few rows take 2.5 us beside their weights, which
-// come at 0.96 of it, and read lhs once a tile at 70 TB/s; with lhs in
-// registers they come at all of it. The planners' models compare tiles: with
-// packed weights of few rows a launch takes 1 us more; that of dense ones
-// counts no launch, and bursts run 2 % slower. A block of 128 queries and keys
-// of attention takes 1.4 us of a multiprocessor, a tile 4 us beside its blocks;
-// decode attention 4 us beside its cache. On the ordinary units products reach
-// 0.45 of the peak, attention 0.3.
+// picosecond). Products of few rows take 2.5 us beside their weights, 1 us
+// where nothing writes lhs, and read lhs once a tile at 70 TB/s; weights come
+// at 0.96 of the bandwidth, at 0.985 in longer pieces, with lhs in registers at
+// all of it. The planners' models compare tiles: with packed weights of few
+// rows a launch takes 1 us more; that of dense ones counts no launch, and
+// bursts run 2 % slower. A block of 128 queries and keys of attention takes 1.4
+// us of a multiprocessor, a tile 4 us beside its blocks; decode attention 4 us
+// beside its cache. On the ordinary units products reach 0.45 of the peak,
+// attention 0.3.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +36,8 @@ constexpr double kChainedLaunch = 1.4e-6;
 constexpr double kDenseShare = 1.02, kPackedShare = 0.93;
 constexpr double kPackedStart = 0.5e-6;
 constexpr double kFewPackedRows = 1e-6, kProductShare = 1.02;
-constexpr double kFewRowsStart = 2.5e-6, kFewRowsShare = 0.96;
+constexpr double kFewRowsStart = 2.5e-6, kFewRowsAtHand = 1e-6;
+constexpr double kFewRowsShare = 0.96, kFewRowsLongShare = 0.985;
 constexpr double kFewRowsCache = 70e12;
 constexpr double kAttentionBlock = 1.41e-6, kAttentionTile = 4e-6;
 constexpr double kDecodeStart = 4e-6;
@@ -51,6 +53,7 @@ public:
 
 private:
   CardPrediction skinny() const;
+  double fewRowsStart(const WgmmaMatmul &product) const;
   CardPrediction skinnyTiles() const;
   CardPrediction fewRows() const;
   CardPrediction lowBit() const;
@@ -173,6 +176,12 @@ CardPrediction Predictor::skinny() const {
   return p;
 }
 
+/// Lhs that no kernel of the step writes is loaded before the wait.
+double Predictor::fewRowsStart(const WgmmaMatmul &product) const {
+  return isStepInvariant(kernel, product.lhs.argument) ? kFewRowsAtHand
+                                                       : kFewRowsStart;
+}
+
 CardPrediction Predictor::skinnyTiles() const {
   std::string reason;
   auto tiles = getSkinnyTiles(kernel, reason);
@@ -181,18 +190,17 @@ CardPrediction Predictor::skinnyTiles() const {
     return p;
   p.choice = formatv("tiles of {0} columns x {1} rows, stages dealt evenly to "
                      "{2} blocks",
-                     tiles->columns(), tiles->rows,
-                     tiles->blocks());
+                     tiles->columns(), tiles->rows, tiles->blocks());
   double lhs = double(tiles->tiles()) * 2 * double(value(tiles->product.m)) *
                double(tiles->product.k);
   double compute = productFlops() * tiles->rows /
                    std::max(1.0, double(value(tiles->product.m))) /
                    device.tensor16Flops.value;
-  p.seconds =
-      kFewRowsStart +
-      std::max(allBytes() / (device.readBandwidth.value * kFewRowsShare) +
-                   lhs / kFewRowsCache,
-               compute);
+  double share = tiles->tilesDeep > 1 ? kFewRowsLongShare : kFewRowsShare;
+  p.seconds = fewRowsStart(tiles->product) +
+              std::max(allBytes() / (device.readBandwidth.value * share) +
+                           lhs / kFewRowsCache,
+                       compute);
   return p;
 }
 
@@ -204,7 +212,8 @@ CardPrediction Predictor::fewRows() const {
     return p;
   p.choice = formatv("{0} blocks of {1} warps, {2} rows of weights at a time",
                      few->blocks(), FewRows::kWarps, FewRows::kStripRows);
-  p.seconds = kFewRowsStart + allBytes() / device.readBandwidth.value;
+  p.seconds =
+      fewRowsStart(few->product) + allBytes() / device.readBandwidth.value;
   return p;
 }
 

@@ -292,7 +292,17 @@ static bool isPlain(const SkinnyShape &shape) {
 std::vector<artifact::TensorMap> SkinnyTiles::maps() const {
   WgmmaMatmul boxes = product;
   boxes.boxRows = boxRows;
-  return boxes.operandMaps({columns()});
+  std::vector<artifact::TensorMap> maps = boxes.operandMaps({columns()});
+  if (tilesDeep == 1)
+    return maps;
+  // K is two axes.
+  for (artifact::TensorMap &map : llvm::drop_begin(maps)) {
+    map.dims = {SymExpr(kTileDepth), map.dims[1],
+                SymExpr(product.k / kTileDepth)};
+    map.strides.push_back(SymExpr(kTileRowBytes));
+    map.box = {kTileDepth, 8, tilesDeep};
+  }
+  return maps;
 }
 
 llvm::SmallVector<SkinnyTiles, 3> SkinnyTiles::forRows() const {
@@ -346,14 +356,24 @@ std::optional<SkinnyTiles> kernels::getSkinnyTiles(KernelOp kernel,
   const RowBounds &rows = streamed->rows;
   SkinnyTiles tiles;
   tiles.product = streamed->product;
-  tiles.rows = unsigned(rows.most + 7) / 8 * 8;
+  bool known = rows.least == rows.most;
+  tiles.rows = unsigned(llvm::alignTo(rows.most, 8));
   // Boxes that lie outside the tensor are slow: one of all rows where their
-  // number is known.
-  tiles.boxRows =
-      rows.least == rows.most ? unsigned(rows.most) : std::min(tiles.rows, 16u);
-  // Where rows are many or vary, stages need all of a multiprocessor's memory;
-  // else there is room for a block of the next kernel beside this one's.
-  bool alone = tiles.rows > 32 || rows.least < rows.most;
+  // number is known. Others fill the tile.
+  tiles.boxRows = known ? unsigned(rows.most) : std::min(tiles.rows, 16u);
+  if (!known)
+    tiles.rows = unsigned(llvm::alignTo(tiles.rows, tiles.boxRows));
+  // Blocks with much to stream (products beyond 20 us) take pieces of rows
+  // twice as long, in stages of all of a multiprocessor's memory. With more
+  // rows that gains nothing.
+  constexpr int64_t kLongStream = 80;
+  bool longer = tiles.units() >= kLongStream * int64_t(tiles.blocks()) &&
+                tiles.product.k % (2 * kTileDepth) == 0 && rows.least <= 32;
+  if (longer)
+    tiles.tilesDeep = 2;
+  // So do stages where rows are many or vary; else there is room for a block of
+  // the next kernel beside this one's.
+  bool alone = longer || tiles.rows > 32 || !known;
   tiles.mostBytes = alone ? 226 * 1024 : 112 * 1024;
   tiles.chunks = kernel.getYield().getNumOperands() > 1 ? 2 : 1;
   // With many rows, tiles of the usual layout, whose blocks share lhs, are

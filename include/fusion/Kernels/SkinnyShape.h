@@ -150,6 +150,9 @@ struct SkinnyTiles {
   /// Rows of lhs: of the tensor cores' tile (a multiple of 8), and of a box of
   /// its tensor map.
   unsigned rows = 8, boxRows = 8;
+  /// Tiles of 64 along K that a stage holds. With several of them, 8 rows of all
+  /// come as one box and lie together: pieces of rows are longer in memory.
+  unsigned tilesDeep = 1;
   /// Chunks of results that are gathered before they leave.
   unsigned chunks = 2;
   /// Shared memory that a block may have.
@@ -159,20 +162,28 @@ struct SkinnyTiles {
     return kWgmmaRows / unsigned(product.products.size());
   }
   int64_t tiles() const { return (product.n + columns() - 1) / columns(); }
-  int64_t depth() const { return (product.k + kTileDepth - 1) / kTileDepth; }
+  /// Stages of a tile.
+  int64_t depth() const {
+    int64_t columns = int64_t(kTileDepth) * tilesDeep;
+    return (product.k + columns - 1) / columns;
+  }
   int64_t units() const { return tiles() * depth(); }
   unsigned blocks() const {
     // One a multiprocessor. Where half its memory is enough, there is room for
     // one of the next kernel, which fetches its weights while this one ends.
-    constexpr int64_t kLeastUnits = 6;
-    return unsigned(
-        std::clamp<int64_t>(units() / kLeastUnits, 1, kMultiprocessors));
+    constexpr int64_t kLeastTiles = 6;
+    return unsigned(std::clamp<int64_t>(units() * tilesDeep / kLeastTiles, 1,
+                                        kMultiprocessors));
   }
   /// A warp group, and the warp that copies.
   static constexpr unsigned kThreads = 128 + 32;
 
-  static constexpr unsigned kWeightBytes = kWgmmaRows * kTileRowBytes;
-  unsigned stageBytes() const { return kWeightBytes + rows * kTileRowBytes; }
+  unsigned weightBytes() const {
+    return tilesDeep * kWgmmaRows * kTileRowBytes;
+  }
+  unsigned stageBytes() const {
+    return weightBytes() + tilesDeep * rows * kTileRowBytes;
+  }
   /// Distance in shared memory between sums of neighbouring rows of lhs, in
   /// elements: no bank conflicts.
   static constexpr unsigned kSumStride = kWgmmaRows + 4;

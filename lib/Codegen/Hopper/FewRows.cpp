@@ -34,7 +34,13 @@ public:
   RowsTemplate(KernelFunction &f, const FewRows &shape)
       : f(f), k(f.k), ix(f.ix()), shape(shape), mm(shape.product),
         element(elementType(MatmulOp(mm.products[0]).getLhs())),
-        epilogue(f, mm.space) {}
+        epilogue(f, mm.space), programmatic(isProgrammatic(f.kernel)) {
+    auto unwritten = [&](const MatmulOperand &o) {
+      return isStepInvariant(f.kernel, o.argument);
+    };
+    weightsFirst = programmatic && llvm::all_of(mm.rhs, unwritten);
+    lhsFirst = weightsFirst && unwritten(mm.lhs);
+  }
   void build();
 
 private:
@@ -54,6 +60,9 @@ private:
   const WgmmaMatmul &mm;
   Type element;
   Epilogue epilogue;
+  bool programmatic;
+  /// What no kernel of the step writes is loaded before the wait.
+  bool weightsFirst, lhsFirst;
 
   Val rows;                  ///< of lhs
   Val first, end, strips;    ///< columns of results of the block
@@ -190,6 +199,8 @@ void RowsTemplate::finish(Val strip, Val tile) {
                         }
                         return next;
                       });
+  if (lhsFirst)
+    k.waitForPrevious();
   f.group().setWidth(1);
   Val column = opaque(k, first) + strip * int64_t(shape.columns()) + (own >> 2);
   for (unsigned i = 0; i < 2; ++i) {
@@ -245,7 +256,6 @@ void RowsTemplate::stream() {
 }
 
 void RowsTemplate::build() {
-  bool programmatic = isProgrammatic(f.kernel);
   if (programmatic)
     k.releaseNext();
   rows = k.toI32(k.wrap(ix.size(mm.m)));
@@ -265,15 +275,12 @@ void RowsTemplate::build() {
   for (const MatmulOperand &o : mm.rhs)
     bases.push_back(elementPointer(o, first + half,
                                    warp * shape.warpColumns() + chunk * 8));
-  bool ahead = llvm::all_of(mm.rhs, [&](const MatmulOperand &o) {
-    return isStepInvariant(f.kernel, o.argument);
-  });
-  if (programmatic && !ahead)
+  if (programmatic && !weightsFirst)
     k.waitForPrevious();
   for (int64_t use = 0; use + 1 < int64_t(FewRows::kStages); ++use)
     copy(k.i32(use / shape.pieces()), use % shape.pieces(),
          k.i32(use * FewRows::kSlotBytes));
-  if (programmatic && ahead)
+  if (weightsFirst && !lhsFirst)
     k.waitForPrevious();
   loadLhs();
   stream();

@@ -14,6 +14,7 @@
 #include "Epilogue.h"
 #include "Pipeline.h"
 #include "TileEpilogue.h"
+#include "WarpMma.h"
 #include "Warpgroup.h"
 #include "Wgmma.h"
 
@@ -36,7 +37,13 @@ public:
         element(elementType(MatmulOp(mm.products[0]).getLhs())),
         pipe(k, k.dynamicShared(shape.barrierOffset()), shape.stages()),
         depth(shape.depth()), programmatic(isProgrammatic(f.kernel)),
-        rows(rows) {}
+        rows(rows) {
+    auto unwritten = [&](const MatmulOperand &o) {
+      return isStepInvariant(f.kernel, o.argument);
+    };
+    weightsFirst = programmatic && llvm::all_of(mm.rhs, unwritten);
+    lhsFirst = weightsFirst && unwritten(mm.lhs);
+  }
   void build();
 
 private:
@@ -48,6 +55,9 @@ private:
   void consume();
   Val multiply(Val first, Val end, Place &place);
   Vals combine(Val tile, Val sums);
+  Vals loadPart(Val tile, Val block);
+  Vals restOfTile(Val tile, Val first, Val last);
+  Val addRest(Val tile, Val sums, ArrayRef<Val> rest);
   Val addParts(Val tile, Val firstBlock, Val lastBlock);
   void finish(TileEpilogue &epilogue, Val tile, Val sums);
 
@@ -62,6 +72,10 @@ private:
     return k.at(k.dynamicShared(), stage * int64_t(shape.stageBytes()));
   }
   Val partial(Val block, Val which);
+  /// How many parts of a tile have arrived; in shared memory, what one thread
+  /// has found there.
+  Val counter(Val tile) { return k.at(f.counters, k.toI64(tile << 2)); }
+  Val ticket() { return k.dynamicShared(shape.barrierOffset() + 384); }
 
   KernelFunction &f;
   KernelBuilder &k;
@@ -72,6 +86,8 @@ private:
   Pipeline pipe;
   int64_t depth;
   bool programmatic;
+  /// What no kernel of the step writes is loaded before the wait.
+  bool weightsFirst, lhsFirst;
 
   Val rows;       ///< of lhs
   Val begin, end; ///< the block's units
@@ -84,24 +100,36 @@ private:
 //===----------------------------------------------------------------------===//
 
 void TilesTemplate::loadWeights(Val unit, Place place) {
-  Val tile = unit / depth, at = (unit - tile * depth) * int64_t(kTileDepth);
+  Val tile = unit / depth, number = unit - tile * depth;
   int64_t columns = shape.columns(), products = mm.products.size();
-  for (int64_t product = 0; product < products; ++product)
-    loadTile(k, f.maps[1 + product],
-             k.at(stageAt(place.stage), product * columns * kTileRowBytes),
-             pipe.fullBarrier(place), {at, tile * columns},
-             CachePolicy::EvictFirst);
+  Val stage = stageAt(place.stage);
+  auto load = [&](int64_t product, int64_t row, ArrayRef<Val> at) {
+    int64_t before = (product * columns + row) * kTileRowBytes;
+    loadTile(k, f.maps[1 + product], k.at(stage, before * shape.tilesDeep),
+             pipe.fullBarrier(place), at, CachePolicy::EvictFirst);
+  };
+  for (int64_t product = 0; product < products; ++product) {
+    if (shape.tilesDeep == 1) {
+      load(product, 0, {number * int64_t(kTileDepth), tile * columns});
+      continue;
+    }
+    for (int64_t row = 0; row < columns; row += 8)
+      load(product, row,
+           {k.i32(0), tile * columns + row, number * int64_t(shape.tilesDeep)});
+  }
 }
 
 /// Boxes that hold rows.
 void TilesTemplate::loadLhs(Val unit, Place place) {
-  Val at = (unit % depth) * int64_t(kTileDepth);
+  Val at = (unit % depth) * (int64_t(kTileDepth) * shape.tilesDeep);
+  Val stage = k.at(stageAt(place.stage), int64_t(shape.weightBytes()));
   for (unsigned row = 0; row < shape.rows; row += shape.boxRows) {
     auto load = [&] {
-      loadTile(k, f.maps[0],
-               k.at(stageAt(place.stage),
-                    int64_t(SkinnyTiles::kWeightBytes) + row * kTileRowBytes),
-               pipe.fullBarrier(place), {at, k.i32(row)});
+      for (unsigned i = 0; i < shape.tilesDeep; ++i)
+        loadTile(k, f.maps[0],
+                 k.at(stage, (int64_t(i) * shape.rows + row) * kTileRowBytes),
+                 pipe.fullBarrier(place),
+                 {at + int64_t(i) * kTileDepth, k.i32(row)});
     };
     if (row == 0)
       load();
@@ -111,11 +139,11 @@ void TilesTemplate::loadLhs(Val unit, Place place) {
 }
 
 Val TilesTemplate::filledBytes() {
-  int64_t box = int64_t(shape.boxRows) * kTileRowBytes;
+  int64_t box = int64_t(shape.tilesDeep) * shape.boxRows * kTileRowBytes;
   if (shape.boxRows >= shape.rows)
-    return k.i32(SkinnyTiles::kWeightBytes + box);
+    return k.i32(shape.weightBytes() + box);
   Val boxes = (rows + int64_t(shape.boxRows - 1)) / int64_t(shape.boxRows);
-  return boxes * box + int64_t(SkinnyTiles::kWeightBytes);
+  return boxes * box + int64_t(shape.weightBytes());
 }
 
 void TilesTemplate::produce() {
@@ -124,11 +152,7 @@ void TilesTemplate::produce() {
   Val bytes = filledBytes();
   Place first = pipe.start();
   Val next = begin;
-  bool ahead =
-      programmatic && llvm::all_of(mm.rhs, [&](const MatmulOperand &o) {
-        return isStepInvariant(f.kernel, o.argument);
-      });
-  if (ahead) {
+  if (weightsFirst && !lhsFirst) {
     // Weights of the first stages, then, when the previous kernel has ended,
     // lhs.
     Val count = k.min(end - begin, k.i32(shape.stages()));
@@ -143,7 +167,7 @@ void TilesTemplate::produce() {
     first = {k.select(around, k.i32(0), count),
              k.select(around, k.i32(1), k.i32(0))};
     next = begin + count;
-  } else if (programmatic) {
+  } else if (programmatic && !lhsFirst) {
     k.waitForPrevious();
   }
   k.loop(next, end, k.i32(1), first.values(),
@@ -166,15 +190,23 @@ void TilesTemplate::produce() {
 Val TilesTemplate::multiply(Val first, Val end, Place &place) {
   Wgmma wgmma(k, shape.rows, element);
   Val memory = k.dynamicShared();
-  Val a0 = tileDescriptor(k, memory, Major::K);
-  Val b0 = tileDescriptor(k, k.at(memory, int64_t(SkinnyTiles::kWeightBytes)),
-                          Major::K);
+  // Groups of 8 rows of weights lie as many tiles apart as a stage has.
+  constexpr int64_t kGroup = 8 * kTileRowBytes / 16;
+  int64_t apart = (int64_t(shape.tilesDeep) - 1) * kGroup << 32;
+  Val a0 = tileDescriptor(k, memory, Major::K) + apart;
+  Val b0 =
+      tileDescriptor(k, k.at(memory, int64_t(shape.weightBytes())), Major::K);
   auto product = [&](Val sums, Val stage, Wgmma::Start start) {
     Val offset = stage * int64_t(shape.stageBytes());
+    Val a = advanceDescriptor(k, a0, offset);
+    Val b = advanceDescriptor(k, b0, offset);
     wgmmaFence(k);
-    Val result = wgmma.multiplyStage(sums, advanceDescriptor(k, a0, offset),
-                                     advanceDescriptor(k, b0, offset), Major::K,
-                                     Major::K, start);
+    Val result = sums;
+    for (unsigned i = 0; i < shape.tilesDeep; ++i)
+      result = wgmma.multiplyStage(
+          result, a + int64_t(i) * kGroup,
+          b + int64_t(i) * descriptorExtentStep(shape.rows, Major::K), Major::K,
+          Major::K, i ? Wgmma::Start::Accumulate : start);
     wgmmaCommit(k);
     return result;
   };
@@ -210,34 +242,82 @@ Val TilesTemplate::partial(Val block, Val which) {
 
 static constexpr int64_t kVectorBytes = kWarpgroup * 16;
 
+/// The part of a tile that a block has left.
+Vals TilesTemplate::loadPart(Val tile, Val block) {
+  Type vector = VectorType::get({4}, k.builder().getF32Type());
+  Val which = k.select(beginOf(block) < tile * depth, k.i32(1), k.i32(0));
+  Val from = partial(block, which);
+  Vals sums;
+  for (unsigned v = 0; v < shape.rows / 8; ++v) {
+    // Rows that do not exist read what is loaded anyway.
+    Val at = k.select(k.i32(8 * v) < rows, k.i32(v * kVectorBytes), k.i32(0));
+    Val loaded = k.load(k.at(from, at), k.i32(0), vector, {16, false});
+    for (unsigned i = 0; i < 4; ++i)
+      sums.push_back(k.extract(loaded, i));
+  }
+  return sums;
+}
+
+/// Of a tile that this block began and the next one ended: whether that one has
+/// left its part, with which it began, and the part. Asked before the products,
+/// beside which it is loaded: at the block's end nothing is left to wait for.
+Vals TilesTemplate::restOfTile(Val tile, Val first, Val last) {
+  Val start = tile * depth, stop = start + depth;
+  Val next = k.block() + 1;
+  Val shared = first == start && last < stop && ownerOf(stop - 1) == next;
+  Vals none(1 + shape.rows / 2, k.f32(0));
+  none[0] = k.constant(k.builder().getI1Type(), 0);
+  return k.choose(
+      shared,
+      [&] {
+        Type word = k.builder().getI32Type();
+        k.when(threadInGroup(k) == 0, [&] {
+          Val arrived = ptx(k, {word}, "ld.acquire.gpu.global.b32 $0, [$1];",
+                            "=r,l", {k.toInteger(counter(tile))})[0];
+          k.store(arrived, ticket(), k.i32(0), {});
+        });
+        meet(k, k.i32(1), kWarpgroup);
+        Val there = k.load(ticket(), k.i32(0), word, {}) == 1;
+        return k.choose(
+            there,
+            [&] {
+              Vals found{there};
+              found.append(loadPart(tile, next));
+              return found;
+            },
+            [&] { return none; });
+      },
+      [&] { return none; });
+}
+
+/// The block's part and the rest, as addParts() has them.
+Val TilesTemplate::addRest(Val tile, Val sums, ArrayRef<Val> rest) {
+  // The counter is ready for the next launch.
+  k.when(threadInGroup(k) == 0,
+         [&] { k.store(k.i32(0), counter(tile), k.i32(0), {}); });
+  llvm::SmallVector<Val> total = unpackStruct(k, sums);
+  for (auto [i, part] : llvm::enumerate(rest))
+    total[i] = (k.f32(0) + total[i]) + part;
+  return packStruct(k, total);
+}
+
 /// The parts of a tile in order; several are loaded at a time.
 Val TilesTemplate::addParts(Val tile, Val firstBlock, Val lastBlock) {
   unsigned vectors = shape.rows / 8;
   unsigned atOnce = std::max(1u, 8 / vectors);
-  Type vector = VectorType::get({4}, k.builder().getF32Type());
-  Val start = tile * depth, zero = k.f32(0);
+  Val zero = k.f32(0);
   Vals init(4 * vectors, zero);
   Vals sums = k.loop(
       firstBlock, lastBlock + 1, k.i32(atOnce), init,
       [&](Val first, ArrayRef<Val> carried) {
         Vals parts;
-        for (unsigned i = 0; i < atOnce; ++i) {
-          Val block = k.min(first + int64_t(i), lastBlock);
-          Val from = partial(
-              block, k.select(beginOf(block) < start, k.i32(1), k.i32(0)));
-          // Rows that do not exist read what is loaded anyway.
-          for (unsigned v = 0; v < vectors; ++v) {
-            Val at = k.select(k.i32(8 * v) < rows, k.i32(v * kVectorBytes),
-                              k.i32(0));
-            parts.push_back(
-                k.load(k.at(from, at), k.i32(0), vector, {16, false}));
-          }
-        }
+        for (unsigned i = 0; i < atOnce; ++i)
+          parts.append(loadPart(tile, k.min(first + int64_t(i), lastBlock)));
         Vals next(carried.begin(), carried.end());
         for (unsigned i = 0; i < atOnce; ++i) {
           Val exists = !(lastBlock < first + int64_t(i));
           for (unsigned r = 0; r < next.size(); ++r) {
-            Val part = k.extract(parts[i * vectors + r / 4], r % 4);
+            Val part = parts[i * next.size() + r];
             next[r] = next[r] + (i ? k.select(exists, part, zero) : part);
           }
         }
@@ -267,17 +347,15 @@ Vals TilesTemplate::combine(Val tile, Val sums) {
   Val firstBlock = ownerOf(start), lastBlock = ownerOf(start + (depth - 1));
   // The counting thread's release covers what the others wrote.
   meet(k, k.i32(1), kWarpgroup);
-  Val counter = k.at(f.counters, k.toI64(tile << 2));
-  Val ticket = k.dynamicShared(shape.barrierOffset() + 384);
   k.when(thread == 0, [&] {
-    Val before = atomicAdd(k, counter, k.i32(1));
+    Val before = atomicAdd(k, counter(tile), k.i32(1));
     Val last = before == lastBlock - firstBlock;
-    k.store(k.select(last, k.i32(1), k.i32(0)), ticket, k.i32(0), {});
+    k.store(k.select(last, k.i32(1), k.i32(0)), ticket(), k.i32(0), {});
     // All parts have arrived: the counter is ready for the next launch.
-    k.when(last, [&] { k.store(k.i32(0), counter, k.i32(0), {}); });
+    k.when(last, [&] { k.store(k.i32(0), counter(tile), k.i32(0), {}); });
   });
   meet(k, k.i32(1), kWarpgroup);
-  Val last = k.load(ticket, k.i32(0), k.builder().getI32Type(), {}) == 1;
+  Val last = k.load(ticket(), k.i32(0), k.builder().getI32Type(), {}) == 1;
   Vals all = k.choose(
       last, [&] { return Vals{addParts(tile, firstBlock, lastBlock)}; },
       [&] { return Vals{sums}; });
@@ -316,8 +394,6 @@ void TilesTemplate::finish(TileEpilogue &epilogue, Val tile, Val sums) {
 }
 
 void TilesTemplate::consume() {
-  if (programmatic)
-    k.waitForPrevious();
   TileSpace space{mm.products, mm.space, mm.flat, mm.m, mm.n};
   TileEpilogue epilogue(f, space, k.dynamicShared(shape.stagingOffset()),
                         k.i32(1));
@@ -329,13 +405,26 @@ void TilesTemplate::consume() {
            Val start = tile * depth, stop = start + depth;
            Val first = k.select(start < begin, begin, start);
            Val last = k.min(stop, end);
+           Vals rest = restOfTile(tile, first, last);
            Val sums = multiply(first, last, place);
+           // Until here only the producer has read what may be written before.
+           if (programmatic)
+             k.waitForPrevious();
            Val whole = first == start && last == stop;
            Vals all = k.choose(
                whole, [&] { return Vals{sums, whole}; },
                [&] {
-                 IndexBuilder::Scope inner(ix);
-                 return combine(tile, sums);
+                 return k.choose(
+                     rest[0],
+                     [&] {
+                       return Vals{
+                           addRest(tile, sums, ArrayRef(rest).drop_front()),
+                           rest[0]};
+                     },
+                     [&] {
+                       IndexBuilder::Scope inner(ix);
+                       return combine(tile, sums);
+                     });
                });
            k.when(all[1], [&] {
              IndexBuilder::Scope inner(ix);

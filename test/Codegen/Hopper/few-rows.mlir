@@ -1,5 +1,6 @@
 // RUN: fusion-opt %s --fusion-assemble-hopper="directory=%t assemble=false" -o /dev/null
 // RUN: FileCheck %s --input-file=%t/gate.ptx
+// RUN: FileCheck %s --check-prefix=INPUT --input-file=%t/input.ptx
 // RUN: FileCheck %s --check-prefix=LIST --input-file=%t/kernels.txt
 
 // Large weights and few rows: two slots of each warp's ring are on their way
@@ -14,6 +15,12 @@
 // CHECK-COUNT-16: mma.sync.aligned.m16n8k16
 // CHECK-NOT: atom.
 
+// Where no kernel writes lhs, only results wait.
+// INPUT: ld.global.v4
+// INPUT: mma.sync.aligned.m16n8k16
+// INPUT: griddepcontrol.wait
+// INPUT: st.global
+
 // LIST: gate 512 0 212992 132
 
 // Others stay with tiles of wgmma: more rows than registers hold, columns that
@@ -22,6 +29,7 @@
 // LIST-NEXT: depth 160
 // LIST-NEXT: small 160
 // LIST-NEXT: residual 160
+// LIST-NEXT: input 512
 
 !x = tensor<7x4096xbf16>
 !w = tensor<14336x4096xbf16>
@@ -50,4 +58,8 @@ fusion.kernel @residual config #fusion.config<"matmul", {}> sizes 0 (%x: !x, %w:
   %0 = fusion.matmul %x, %w {transpose_rhs} : (!x, tensor<28672x4096xbf16>) -> tensor<7x28672xbf16>
   %1 = fusion.add %0, %r : (tensor<7x28672xbf16>, tensor<7x28672xbf16>) -> tensor<7x28672xbf16>
   fusion.yield %1 : tensor<7x28672xbf16>
+}
+fusion.kernel @input config #fusion.config<"matmul", {programmatic, step_invariant = array<i64: 0, 1>}> sizes 0 (%x: !x, %w: tensor<28672x4096xbf16>) {
+  %0 = fusion.matmul %x, %w {transpose_rhs} : (!x, tensor<28672x4096xbf16>) -> tensor<7x28672xbf16>
+  fusion.yield %0 : tensor<7x28672xbf16>
 }

@@ -13,8 +13,8 @@ LARGE = [(128, 1024, 2048), (257, 768, 1024), (700, 1000, 520), (1100, 2048, 520
 FEW = [(2, 1000, 2056), (5, 256, 512), (9, 1000, 1032), (16, 4096, 520), (24, 328, 4096), (32, 1000, 520), (33, 640, 1024), (64, 4096, 512),
        (128, 6144, 520)]
 
-# Weights so large that few rows stay in registers; the last strips have tails. Columns of both weights of a gate together.
-STREAMED = [(5, 17001, 4096), (13, 16901, 2048)]
+# Weights so large that few rows stay in registers, or come in longer pieces; the last strips and tiles have tails. Columns of both weights of a gate together.
+STREAMED = [(5, 17001, 4096), (13, 16901, 2048), (13, 14101, 3072)]
 
 
 def product(dtype, m, n, k, transposed=False, epilogue="", known=False):
