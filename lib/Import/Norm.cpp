@@ -138,6 +138,35 @@ static LogicalResult instanceNormalization(NodeImport &n) {
   return success();
 }
 
+/// A layer norm of each group of channels over all its elements; scale and
+/// bias hold one number a channel.
+static LogicalResult groupNormalization(NodeImport &n) {
+  SymShape shape = n.shape(0);
+  if (shape.size() < 2 || n.rank(1) != 1 || n.rank(2) != 1)
+    return n.fail("expected an input of rank 2 or more, and a scale and a bias "
+                  "of rank 1");
+  for (size_t i : {1u, 2u})
+    if (failed(n.equate(n.shape(i)[0], shape[1], "the channels")))
+      return failure();
+  int64_t groups = n.getInt("num_groups", 0);
+  auto depth = groups > 0 ? shape[1].exactDiv(SymExpr(groups)) : std::nullopt;
+  if (!depth)
+    return n.fail("expected channels in equal groups, found " + shape[1].str() +
+                  " in " + Twine(groups));
+  SymExpr inner = numElements(SymShape(shape.begin() + 2, shape.end()));
+  Value x = n.reshape(n.input(0), {shape[0], SymExpr(groups), *depth * inner});
+  Value one = n.reshape(n.scalar(1, elementType(x)), {SymExpr(1)});
+  Value y = LayerNormOp::create(
+      n.builder, n.loc, x.getType(), x, one, Value(),
+      n.builder.getF32FloatAttr(n.getFloat("epsilon", 1e-5f)),
+      n.builder.getI64IntegerAttr(2));
+  y = n.reshape(y, {shape[0], shape[1], inner});
+  y = MulOp::create(n.builder, n.loc, y, n.reshape(n.input(1), {shape[1], 1}));
+  y = AddOp::create(n.builder, n.loc, y, n.reshape(n.input(2), {shape[1], 1}));
+  n.output(0, n.reshape(y, shape));
+  return success();
+}
+
 /// input [+ bias] + skip: the residual stream, the bias added to the product
 /// that it belongs to.
 static FailureOr<Value> residualSum(NodeImport &n, size_t biasInput) {
@@ -222,6 +251,7 @@ void fusion::addNormHandlers(HandlerMap &map) {
   map["::RMSNormalization"] = rmsNormalization<true>;
   map["::SimplifiedLayerNormalization"] = rmsNormalization<false>;
   map["com.microsoft::SimplifiedLayerNormalization"] = rmsNormalization<false>;
+  map["::GroupNormalization"] = groupNormalization;
   map["::InstanceNormalization"] = instanceNormalization;
   map["::LayerNormalization"] = layerNormalization;
   map["::LpNormalization"] = lpNormalization;
