@@ -50,8 +50,12 @@ Type fusion::getElementType(int32_t elemType, MLIRContext *context) {
     return unsignedType(2);
   case Float8E4M3FN:
     return Float8E4M3FNType::get(context);
+  case Float8E4M3FNUZ:
+    return Float8E4M3FNUZType::get(context);
   case Float8E5M2:
     return Float8E5M2Type::get(context);
+  case Float8E5M2FNUZ:
+    return Float8E5M2FNUZType::get(context);
   case Float8E8M0:
     return Float8E8M0FNUType::get(context);
   case Float4E2M1:

@@ -23,13 +23,18 @@ struct Spelling {
   const char *descr;
 };
 constexpr Spelling kSpellings[] = {
-    {DType::F32, "<f4"},    {DType::F64, "<f8"},      {DType::F16, "<f2"},
-    {DType::I8, "|i1"},     {DType::U8, "|u1"},       {DType::I16, "<i2"},
-    {DType::U16, "<u2"},    {DType::I32, "<i4"},      {DType::U32, "<u4"},
-    {DType::I64, "<i8"},    {DType::U64, "<u8"},      {DType::Bool, "|b1"},
-    {DType::BF16, "|V2"},   {DType::F8E4M3FN, "|V1"}, {DType::F8E5M2, "|V1"},
-    {DType::F8E8M0, "|V1"}, {DType::U4, "|V1"},       {DType::I4, "|V1"},
-    {DType::F4E2M1, "|V1"}, {DType::U2, "|V1"},       {DType::I2, "|V1"},
+    {DType::F32, "<f4"},        {DType::F64, "<f8"},
+    {DType::F16, "<f2"},        {DType::I8, "|i1"},
+    {DType::U8, "|u1"},         {DType::I16, "<i2"},
+    {DType::U16, "<u2"},        {DType::I32, "<i4"},
+    {DType::U32, "<u4"},        {DType::I64, "<i8"},
+    {DType::U64, "<u8"},        {DType::Bool, "|b1"},
+    {DType::BF16, "|V2"},       {DType::F8E4M3FN, "|V1"},
+    {DType::F8E5M2, "|V1"},     {DType::F8E8M0, "|V1"},
+    {DType::U4, "|V1"},         {DType::I4, "|V1"},
+    {DType::F4E2M1, "|V1"},     {DType::U2, "|V1"},
+    {DType::I2, "|V1"},         {DType::F8E4M3FNUZ, "|V1"},
+    {DType::F8E5M2FNUZ, "|V1"},
 };
 
 const char *spellingOf(DType type) {

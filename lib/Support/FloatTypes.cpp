@@ -23,6 +23,7 @@ static uint32_t largestFinite(const FloatFormat &format) {
     return (((1u << format.exponentBits) - 1) << format.mantissaBits) - 1;
   case Specials::NanOnly:
     return all - 1;
+  case Specials::NegZero:
   case Specials::None:
     return all;
   }
@@ -33,7 +34,7 @@ static uint32_t nanPattern(const FloatFormat &format) {
   uint32_t all = (1u << (format.exponentBits + format.mantissaBits)) - 1;
   if (format.specials == Specials::NanOnly)
     return all;
-  if (format.specials == Specials::None)
+  if (format.specials == Specials::None || format.specials == Specials::NegZero)
     return all + 1; // the negative zero
   return ((1u << format.exponentBits) - 1) << format.mantissaBits |
          1u << (format.mantissaBits - 1);
@@ -73,7 +74,9 @@ uint16_t fusion::encodeFloat(const FloatFormat &format, float value,
   uint32_t sign = bits >> 31 << (format.exponentBits + format.mantissaBits);
   uint32_t largest = largestFinite(format);
   if (magnitude > 0x7f800000)
-    return static_cast<uint16_t>(sign | nanPattern(format));
+    return static_cast<uint16_t>(format.specials == Specials::NegZero
+                                     ? nanPattern(format)
+                                     : sign | nanPattern(format));
   uint32_t result = magnitude == 0x7f800000
                         ? std::numeric_limits<uint32_t>::max()
                         : roundMagnitude(format, magnitude);
@@ -82,6 +85,8 @@ uint16_t fusion::encodeFloat(const FloatFormat &format, float value,
         overflow == Overflow::Saturate || format.specials == Specials::None;
     result = saturate ? largest : largest + 1; // infinity, or NaN of FN
   }
+  if (format.specials == Specials::NegZero && (result == 0 || result > largest))
+    sign = 0;
   return static_cast<uint16_t>(sign | result);
 }
 
@@ -91,6 +96,8 @@ float fusion::decodeFloat(const FloatFormat &format, uint16_t bits) {
   uint32_t mantissa = magnitude & ((1u << format.mantissaBits) - 1);
   int exponent = static_cast<int>(magnitude >> format.mantissaBits);
   float sign = bits >> width & 1 ? -1.0f : 1.0f;
+  if (format.specials == Specials::NegZero && bits == 1u << width)
+    return std::numeric_limits<float>::quiet_NaN();
   if (magnitude > largestFinite(format)) {
     if (format.specials == Specials::Ieee && mantissa == 0)
       return sign * std::numeric_limits<float>::infinity();

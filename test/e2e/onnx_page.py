@@ -13,8 +13,7 @@ Of the {total} node tests that onnx {version} makes, {count} use imported operat
 and {failed} are exceptions, listed below with a reason each; the list may only shrink.
 
 Opsets 13 to 28 are read, and operators of older opsets to which nothing but types and options has come since. Every type that the operator's text allows is
-imported, but those that no operator of the compiler has: string, complex64, complex128, float8e4m3fnuz, float8e5m2fnuz, float6e2m3,
-float6e3m2, sequences, optionals and maps. *Constant* operands must be known at compile time: an initializer, or arithmetic on
+imported, but those that no operator of the compiler has: string, complex64, complex128, float6e2m3, float6e3m2, sequences, optionals and maps. *Constant* operands must be known at compile time: an initializer, or arithmetic on
 constants and sizes. `If` is imported where its condition is known so. Local functions are inlined, and so is the body of an operator
 that the standard defines by others, where those are imported: {bodies}.
 
@@ -22,9 +21,9 @@ that the standard defines by others, where those are imported: {bodies}.
 |---|---|---|---|---|---|---|
 """
 SHORT = {"float": "f32", "float16": "f16", "bfloat16": "bf16", "double": "f64", "bool": "bool"}
-UNKNOWN = {"string", "complex64", "complex128", "float8e4m3fnuz", "float8e5m2fnuz", "float6e2m3", "float6e3m2"}
+UNKNOWN = {"string", "complex64", "complex128", "float6e2m3", "float6e3m2"}
 GROUPS = [({f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)}, "integers"), ({"float", "float16", "bfloat16", "double"}, "floats"),
-          ({"float8e4m3fn", "float8e5m2"}, "fp8"), ({"int4", "uint4"}, "int4"), ({"int2", "uint2"}, "int2")]
+          ({"float8e4m3fn", "float8e5m2", "float8e4m3fnuz", "float8e5m2fnuz"}, "fp8"), ({"int4", "uint4"}, "int4"), ({"int2", "uint2"}, "int2")]
 
 
 def types(o):

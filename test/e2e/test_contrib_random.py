@@ -221,7 +221,7 @@ def gather_blocks(d):
 
 
 def gather_floats(d):
-    block, rows, width, kind = d.one(0, 16, 32), d.one(5, 9), d.one(32, 64), d.one(ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float4_e2m1fn)
+    block, rows, width, kind = d.one(0, 16, 32), d.one(5, 9), d.one(32, 64), d.one(ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz, ml_dtypes.float4_e2m1fn)
     values = d.array(d.one(1, rows), width // block if block else 1)
     indices = d.integers(np.int64, *d.one((4,), (2, 3)), low=0, high=rows - 1)
     return one_node("GatherBlockQuantized", [("data", d.array(rows, width).astype(kind)), ("at", indices), ("s", values)], ["y"], ["data", "s"], block_size=block, quantize_axis=1, gather_axis=0)

@@ -22,6 +22,7 @@ struct FloatFormat {
   enum class Specials : uint8_t {
     Ieee,    ///< the largest exponent holds infinity and NaN
     NanOnly, ///< no infinity; all exponent and mantissa bits set is NaN (FN)
+    NegZero, ///< no infinity, no negative zero: its pattern is NaN (FNUZ)
     None,    ///< every pattern is a finite number
   } specials;
 };
@@ -30,6 +31,8 @@ constexpr FloatFormat kF16{5, 10, 15, FloatFormat::Specials::Ieee};
 constexpr FloatFormat kBF16{8, 7, 127, FloatFormat::Specials::Ieee};
 constexpr FloatFormat kF8E4M3FN{4, 3, 7, FloatFormat::Specials::NanOnly};
 constexpr FloatFormat kF8E5M2{5, 2, 15, FloatFormat::Specials::Ieee};
+constexpr FloatFormat kF8E4M3FNUZ{4, 3, 8, FloatFormat::Specials::NegZero};
+constexpr FloatFormat kF8E5M2FNUZ{5, 2, 16, FloatFormat::Specials::NegZero};
 constexpr FloatFormat kF4E2M1{2, 1, 1, FloatFormat::Specials::None};
 
 /// What becomes of a magnitude beyond the largest finite value.

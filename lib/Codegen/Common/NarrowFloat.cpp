@@ -39,6 +39,10 @@ static FloatFormat formatOf(Type element) {
     return kBF16;
   if (isa<Float8E5M2Type>(element))
     return kF8E5M2;
+  if (isa<Float8E4M3FNUZType>(element))
+    return kF8E4M3FNUZ;
+  if (isa<Float8E5M2FNUZType>(element))
+    return kF8E5M2FNUZ;
   if (isa<Float4E2M1FNType>(element))
     return kF4E2M1;
   return kF8E4M3FN;
@@ -132,7 +136,10 @@ Value codegen::decodeFloat(OpBuilder &b, Location loc, Value bits,
                  r);
   }
   Value sign = k.shl(k.shr(k.mask(wide, 1 << magnitude), magnitude), 31);
-  return k.asFloat(k.bitOr(r, sign));
+  r = k.bitOr(r, sign);
+  if (format.specials == FloatFormat::Specials::NegZero)
+    r = k.select(k.equals(wide, 1 << magnitude), k.constant(0x7fc00000, r), r);
+  return k.asFloat(r);
 }
 
 static Value encodeExponentOnly(Bits &k, Value value) {
@@ -196,13 +203,19 @@ Value codegen::encodeFloat(OpBuilder &b, Location loc, Value value,
     largest = all - 1;
     overflow = saturate ? largest : all;
     nan = all;
+  } else if (format.specials == FloatFormat::Specials::NegZero) {
+    overflow = saturate ? largest : nan;
   }
   // The comparison is unsigned and `normal` grows with the input up to the
   // largest f32, so one test finds every overflow.
   r = k.select(k.above(r, largest), k.constant(overflow, r), r);
   r = k.select(k.above(m, 0x7f800000), k.constant(nan, r), r);
   Value sign = k.shl(k.shr(raw, 31), magnitude);
-  return k.narrow(k.bitOr(r, sign), 8);
+  Value code = k.bitOr(r, sign);
+  // Neither zero nor NaN has a sign: the pattern of the one is the other.
+  if (format.specials == FloatFormat::Specials::NegZero)
+    code = k.select(k.equals(k.mask(r, all), 0), r, code);
+  return k.narrow(code, 8);
 }
 
 Value codegen::roundThrough(OpBuilder &b, Location loc, Value value,

@@ -41,7 +41,9 @@ std::optional<DType> plan::getDType(Type element) {
       .Case([](BFloat16Type) { return DType::BF16; })
       .Case([](Float64Type) { return DType::F64; })
       .Case([](Float8E4M3FNType) { return DType::F8E4M3FN; })
+      .Case([](Float8E4M3FNUZType) { return DType::F8E4M3FNUZ; })
       .Case([](Float8E5M2Type) { return DType::F8E5M2; })
+      .Case([](Float8E5M2FNUZType) { return DType::F8E5M2FNUZ; })
       .Case([](Float8E8M0FNUType) { return DType::F8E8M0; })
       .Case([](Float4E2M1FNType) { return DType::F4E2M1; })
       .Default(Found());

@@ -136,8 +136,10 @@ std::vector<std::string> typesOf(char letter) {
   case 'M':
     return {"tensor(int32)"};
   case 'Q':
-    return {"tensor(uint8)",        "tensor(int4)",       "tensor(uint4)",
-            "tensor(float8e4m3fn)", "tensor(float8e5m2)", "tensor(float4e2m1)"};
+    return {"tensor(uint8)",          "tensor(int4)",
+            "tensor(uint4)",          "tensor(float8e4m3fn)",
+            "tensor(float8e4m3fnuz)", "tensor(float8e5m2fnuz)",
+            "tensor(float8e5m2)",     "tensor(float4e2m1)"};
   case 'W':
     return {"tensor(uint8)", "tensor(int8)",  "tensor(uint16)", "tensor(int16)",
             "tensor(int32)", "tensor(uint4)", "tensor(int4)"};

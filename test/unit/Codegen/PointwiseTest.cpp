@@ -279,6 +279,8 @@ TEST(Pointwise, NarrowFloats) {
 TEST(Pointwise, EveryFp8ValueRoundTrips) {
   for (const auto &named :
        {std::pair<std::string, FloatFormat>{"f8E4M3FN", kF8E4M3FN},
+        {"f8E4M3FNUZ", kF8E4M3FNUZ},
+        {"f8E5M2FNUZ", kF8E5M2FNUZ},
         {"f8E5M2", kF8E5M2}}) {
     const std::string &type = named.first;
     const FloatFormat &format = named.second;

@@ -98,6 +98,24 @@ TEST(FloatTypes, SpecialValues) {
   EXPECT_EQ(0x8000, floatToF16(-0.0f));
 }
 
+/// Formats whose negative zero is NaN; patterns of ml_dtypes.
+TEST(FloatTypes, NegativeZeroIsNan) {
+  for (const FloatFormat &format : {kF8E4M3FNUZ, kF8E5M2FNUZ}) {
+    EXPECT_TRUE(std::isnan(decodeFloat(format, 0x80)));
+    EXPECT_EQ(0x80, encodeFloat(format, -NAN));
+    EXPECT_EQ(0, encodeFloat(format, -0.0f));
+    EXPECT_EQ(0, encodeFloat(format, -1e-9f));
+    EXPECT_EQ(0x80, encodeFloat(format, -INFINITY));
+    EXPECT_EQ(0x80, encodeFloat(format, 1e9f));
+    EXPECT_EQ(0x7f, encodeFloat(format, INFINITY, Overflow::Saturate));
+    EXPECT_EQ(0xff, encodeFloat(format, -1e9f, Overflow::Saturate));
+  }
+  EXPECT_EQ(240.0f, decodeFloat(kF8E4M3FNUZ, 0x7f));
+  EXPECT_EQ(57344.0f, decodeFloat(kF8E5M2FNUZ, 0x7f));
+  EXPECT_EQ(0x37, encodeFloat(kF8E4M3FNUZ, 0.47892547f));
+  EXPECT_EQ(0x3c, encodeFloat(kF8E5M2FNUZ, 0.47892547f));
+}
+
 /// Every code decodes and encodes to itself; between two neighbours the
 /// nearest wins, and in the middle the even one.
 void checkRounding(const FloatFormat &format, unsigned codes) {
@@ -125,6 +143,8 @@ TEST(FloatTypes, RoundsToNearestEven) {
   checkRounding(kBF16, 0x7f80);
   checkRounding(kF8E4M3FN, 0x7f);
   checkRounding(kF8E5M2, 0x7c);
+  checkRounding(kF8E4M3FNUZ, 0x80);
+  checkRounding(kF8E5M2FNUZ, 0x80);
   checkRounding(kF4E2M1, 8);
 }
 
