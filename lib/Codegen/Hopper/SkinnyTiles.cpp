@@ -56,7 +56,7 @@ private:
   Val multiply(Val first, Val end, Place &place);
   Vals combine(Val tile, Val sums);
   Vals loadPart(Val tile, Val block);
-  Vals restOfTile(Val tile, Val first, Val last);
+  Vals restOfTile(Val tile, Val last);
   Val addRest(Val tile, Val sums, ArrayRef<Val> rest);
   Val addParts(Val tile, Val firstBlock, Val lastBlock);
   void finish(TileEpilogue &epilogue, Val tile, Val sums);
@@ -258,13 +258,14 @@ Vals TilesTemplate::loadPart(Val tile, Val block) {
   return sums;
 }
 
-/// Of a tile that this block began and the next one ended: whether that one has
-/// left its part, with which it began, and the part. Asked before the products,
-/// beside which it is loaded: at the block's end nothing is left to wait for.
-Vals TilesTemplate::restOfTile(Val tile, Val first, Val last) {
+/// Of a last tile that this block begins and the next one ends: whether that
+/// one has left its part, with which it began, and the part. Asked before the
+/// products, beside which it is loaded: at the block's end nothing is left to
+/// wait for. After a tile before it, the block has waited for earlier kernels.
+Vals TilesTemplate::restOfTile(Val tile, Val last) {
   Val start = tile * depth, stop = start + depth;
   Val next = k.block() + 1;
-  Val shared = first == start && last < stop && ownerOf(stop - 1) == next;
+  Val shared = begin < start && last < stop && ownerOf(stop - 1) == next;
   Vals none(1 + shape.rows / 2, k.f32(0));
   none[0] = k.constant(k.builder().getI1Type(), 0);
   return k.choose(
@@ -405,7 +406,7 @@ void TilesTemplate::consume() {
            Val start = tile * depth, stop = start + depth;
            Val first = k.select(start < begin, begin, start);
            Val last = k.min(stop, end);
-           Vals rest = restOfTile(tile, first, last);
+           Vals rest = restOfTile(tile, last);
            Val sums = multiply(first, last, place);
            // Until here only the producer has read what may be written before.
            if (programmatic)
