@@ -86,6 +86,29 @@ struct SplitBeforeTranspose final : OpRewritePattern<ReshapeOp> {
   }
 };
 
+/// A batch of one that one operand of a product lacks is given to it.
+struct UnitBatch final : OpRewritePattern<MatmulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MatmulOp op,
+                                PatternRewriter &rewriter) const override {
+    SymShape left = getSymShape(op.getLhs()), right = getSymShape(op.getRhs());
+    bool isLeft = left.size() < right.size();
+    SymShape &shorter = isLeft ? left : right, &longer = isLeft ? right : left;
+    // Two axes are a matrix for all of the batch.
+    if (shorter.size() < 3 || shorter.size() + 1 != longer.size() ||
+        longer.front() != SymExpr(1))
+      return rewriter.notifyMatchFailure(op, "no batch of one is missing");
+    OpOperand &operand = isLeft ? op.getLhsMutable() : op.getRhsMutable();
+    shorter.insert(shorter.begin(), SymExpr(1));
+    Value value = operand.get();
+    Value batched =
+        ReshapeOp::create(rewriter, op.getLoc(),
+                          getTensorType(shorter, elementType(value)), value);
+    rewriter.modifyOpInPlace(op, [&] { operand.set(batched); });
+    return success();
+  }
+};
+
 /// matmul(reshape(a), reshape(b)) over merged batch axes
 ///   -> reshape(matmul(a, b))
 struct UnmergeBatch final : OpRewritePattern<MatmulOp> {
@@ -264,6 +287,6 @@ struct MergeBehind final : RewritePattern {
 } // namespace
 
 void raise::populateBatchSpellings(RewritePatternSet &patterns) {
-  patterns.add<SplitBeforeTranspose, UnmergeBatch, MergeBehind>(
+  patterns.add<SplitBeforeTranspose, UnitBatch, UnmergeBatch, MergeBehind>(
       patterns.getContext());
 }
