@@ -107,8 +107,9 @@ static std::optional<double> getScalarImpl(Value value, unsigned depth) {
     return size ? std::optional<double>(*size) : std::nullopt;
   }
   SmallVector<double, 2> in;
-  if (!isa<CastOp, ReshapeOp, ExpandOp, TransposeOp, SqrtOp, RsqrtOp,
-           ReciprocalOp, NegOp, AddOp, SubOp, MulOp, DivOp>(op))
+  if (!isa<CastOp, ReshapeOp, ExpandOp, TransposeOp, SqrtOp, RsqrtOp, SquareOp,
+           ExpOp, LogOp, ReciprocalOp, NegOp, AddOp, SubOp, MulOp, DivOp,
+           PowOp>(op))
     return std::nullopt;
   for (Value operand : op->getOperands()) {
     auto scalar = getScalarImpl(operand, depth - 1);
@@ -122,6 +123,10 @@ static std::optional<double> getScalarImpl(Value value, unsigned depth) {
   double result = llvm::TypeSwitch<Operation *, double>(op)
                       .Case([&](SqrtOp) { return std::sqrt(in[0]); })
                       .Case([&](RsqrtOp) { return 1 / std::sqrt(in[0]); })
+                      .Case([&](SquareOp) { return in[0] * in[0]; })
+                      .Case([&](ExpOp) { return std::exp(in[0]); })
+                      .Case([&](LogOp) { return std::log(in[0]); })
+                      .Case([&](PowOp) { return std::pow(in[0], in[1]); })
                       .Case([&](ReciprocalOp) { return 1 / in[0]; })
                       .Case([&](NegOp) { return -in[0]; })
                       .Case([&](AddOp) { return in[0] + in[1]; })
