@@ -1,11 +1,15 @@
 //===- ProveMasks.cpp - Masks that are proven become attributes -----------===//
 
+#include "Attention.h"
+#include "Bounds.h"
 #include "MaskProof.h"
 #include "Patterns.h"
 
 #include "fusion/Raise/Passes.h"
 
 #include "mlir/IR/Remarks.h"
+
+#include <cmath>
 
 namespace fusion {
 #define GEN_PASS_DEF_PROVEMASKS
@@ -55,12 +59,79 @@ struct ProveMasks final : fusion::impl::ProveMasksBase<ProveMasks> {
       op.setMaskedRowsAttr(builder.getStringAttr("uniform"));
   }
 
+  static bool isBounded(Value bias) {
+    auto bounds = getBounds(bias);
+    return bounds && bounds->low > -1e9 && bounds->high < 1e9 &&
+           getSymShape(bias).size() == 4;
+  }
+
+  struct Parts {
+    Value mask, bias;
+    /// What hides is finite, where the mask does not say itself.
+    std::optional<bool> finite;
+  };
+
+  /// A mask and a bias that `value` is made of: where(mask, bias, low) or
+  /// mask + bias. As the bias is bounded only the mask hides.
+  static std::optional<Parts> splitBias(Value value) {
+    if (auto add = value.getDefiningOp<AddOp>())
+      for (unsigned i : {0u, 1u})
+        if (getSymShape(add->getOperand(i)).size() == 4 &&
+            isBounded(other(add, i)))
+          return Parts{add->getOperand(i), other(add, i), std::nullopt};
+    auto where = value.getDefiningOp<WhereOp>();
+    if (!where || !isFloat(value) ||
+        getSymShape(where.getCondition()).size() != 4)
+      return std::nullopt;
+    for (bool kept : {true, false}) {
+      Value bias = kept ? where.getOnTrue() : where.getOnFalse();
+      auto hidden = getScalar(kept ? where.getOnFalse() : where.getOnTrue());
+      if (!hidden || !isHidden(*hidden, elementType(bias)) || !isBounded(bias))
+        continue;
+      Value seen = where.getCondition();
+      if (!kept) {
+        OpBuilder builder(where);
+        seen = NotOp::create(builder, where.getLoc(), seen.getType(), seen);
+      }
+      return Parts{seen, bias, std::isfinite(*hidden)};
+    }
+    return std::nullopt;
+  }
+
+  /// A mask that is proven beside a bias, which alone stays data.
+  bool provePart(AttentionOp op, const ScoreSizes &sizes) {
+    auto parts = splitBias(op.getBias());
+    if (!parts)
+      return false;
+    const Result &result = prove(parts->mask, sizes);
+    if (failed(result.facts))
+      return false;
+    MaskFacts facts = *result.facts;
+    if (parts->finite)
+      facts.finite = parts->finite;
+    reportProven(op, facts);
+    apply(op, facts);
+    op.getBiasMutable().assign(parts->bias);
+    return true;
+  }
+
+  static void reportProven(AttentionOp op, const MaskFacts &facts) {
+    std::string node = nodeName(op.getLoc()), text = facts.str();
+    remark::passed(op.getLoc(),
+                   remark::RemarkOpts::name("mask").category("raise"))
+        << "the mask is proven" << remark::metric("node", node)
+        << remark::metric("facts", text);
+  }
+
   void visit(AttentionOp op) {
     if (!op.getBias() || op.getCausal() || op.getKeyMask() ||
         op.getWindowLeft() >= 0 || op.getWindowRight() >= 0)
       return;
     SymShape q = getSymShape(op.getQuery()), k = getSymShape(op.getKey());
-    const Result &result = prove(op.getBias(), {q[0], q[2], k[2]});
+    ScoreSizes sizes = {q[0], q[2], k[2]};
+    const Result &result = prove(op.getBias(), sizes);
+    if (failed(result.facts) && provePart(op, sizes))
+      return;
     std::string node = nodeName(op.getLoc());
     auto options = remark::RemarkOpts::name("mask").category("raise");
     if (failed(result.facts)) {
@@ -72,10 +143,7 @@ struct ProveMasks final : fusion::impl::ProveMasksBase<ProveMasks> {
           << remark::metric("found", result.reason);
       return;
     }
-    std::string facts = result.facts->str();
-    remark::passed(op.getLoc(), options)
-        << "the mask is proven" << remark::metric("node", node)
-        << remark::metric("facts", facts);
+    reportProven(op, *result.facts);
     apply(op, *result.facts);
   }
 

@@ -107,7 +107,10 @@ struct IndexOfSplit final : OpRewritePattern<ReshapeOp> {
     SymShape whole(ArrayRef(pieces).drop_back(1));
     whole.back() = pieces[rank - 2] * pieces[rank - 1];
     SymShape source = getSymShape(split.getInput());
-    if (source.empty() || source.back() != whole.back())
+    // Pairs may be split together with the heads that they belong to.
+    bool arePairs = pieces[rank - 1] == SymExpr(2) && !source.empty() &&
+                    source.back().exactDiv(whole.back());
+    if (source.empty() || (source.back() != whole.back() && !arePairs))
       return rewriter.notifyMatchFailure(op, "the last axis is not split");
     SymShape starts = getExprs(slice.getStarts());
     for (size_t i = 0; i + 2 < rank; ++i)
@@ -116,8 +119,8 @@ struct IndexOfSplit final : OpRewritePattern<ReshapeOp> {
     bool inner = isUnit(part[rank - 1]) && part[rank - 2] == pieces[rank - 2];
     bool outer = isUnit(part[rank - 2]) && part[rank - 1] == pieces[rank - 1];
     auto width = pieces.back().asConstant();
-    if (inner == outer || !width || slice.getSteps()[rank - 1] != 1 ||
-        slice.getSteps()[rank - 2] != 1)
+    if (inner == outer || (outer && source.back() != whole.back()) || !width ||
+        slice.getSteps()[rank - 1] != 1 || slice.getSteps()[rank - 2] != 1)
       return rewriter.notifyMatchFailure(op, "neither piece is indexed");
     SymShape to(whole);
     to.back() = inner ? part[rank - 2] : part[rank - 1];
