@@ -150,8 +150,8 @@ struct SkinnyTiles {
   /// Rows of lhs: of the tensor cores' tile (a multiple of 8), and of a box of
   /// its tensor map.
   unsigned rows = 8, boxRows = 8;
-  /// Tiles of 64 along K that a stage holds. With several of them, 8 rows of all
-  /// come as one box and lie together: pieces of rows are longer in memory.
+  /// Tiles of 64 along K that a stage holds. With several of them, 8 rows of
+  /// all come as one box and lie together: pieces of rows are longer in memory.
   unsigned tilesDeep = 1;
   /// Chunks of results that are gathered before they leave.
   unsigned chunks = 2;
