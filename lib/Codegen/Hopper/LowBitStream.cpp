@@ -201,7 +201,7 @@ void LowBitStream::loadPairs(const Step &step, Type type, unsigned operand,
   for (unsigned i = 0; i < shape.scaleLoads(); ++i) {
     Val number = k.i32(i);
     if (shape.scalesPerStep() > 1 && shape.scaleLanes() > 1)
-      number = ownLane + int64_t(i * shape.scaleLanes());
+      number = ownLane + int64_t(i) * shape.scaleLanes();
     Val index = scaleIndex(step, number);
     Val active = exists;
     if (!hasWholeSteps() && shape.scalesPerStep() > 1)
