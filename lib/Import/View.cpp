@@ -152,6 +152,49 @@ static LogicalResult transpose(NodeImport &n) {
   return success();
 }
 
+/// Blocks of places become channels or the other way round: three views. `DCR`
+/// has the places of a block before the channels, `CRD` behind them.
+template <bool ToDepth>
+static LogicalResult moveBlocks(NodeImport &n) {
+  SymShape shape = n.shape(0);
+  int64_t size = n.getInt("blocksize", 0);
+  std::string mode = n.getString("mode", "DCR");
+  if (shape.size() != 4 || size < 1 || size > (1 << 15))
+    return n.fail("expected an input of rank 4 and a block size from 1 to "
+                  "32768, found rank " +
+                  Twine(shape.size()) + " and " + Twine(size));
+  if (mode != "DCR" && mode != "CRD")
+    return n.fail("expected mode DCR or CRD, found " + mode);
+  SymExpr block(size), area(size * size);
+  bool first = mode == "DCR";
+  if constexpr (ToDepth) {
+    auto rows = shape[2].exactDiv(block), columns = shape[3].exactDiv(block);
+    if (!rows || !columns)
+      return n.fail("expected rows and columns in whole blocks of " +
+                    Twine(size) + ", found " + shape[2].str() + " and " +
+                    shape[3].str());
+    Value x = n.reshape(n.input(0),
+                        {shape[0], shape[1], *rows, block, *columns, block});
+    x = first ? n.transpose(x, {0, 3, 5, 1, 2, 4})
+              : n.transpose(x, {0, 1, 3, 5, 2, 4});
+    n.output(0, n.reshape(x, {shape[0], shape[1] * area, *rows, *columns}));
+  } else {
+    auto depth = shape[1].exactDiv(area);
+    if (!depth)
+      return n.fail("expected a multiple of " + Twine(size * size) +
+                    " channels, found " + shape[1].str());
+    SymShape parts = {shape[0], *depth, block, block, shape[2], shape[3]};
+    if (first)
+      std::rotate(parts.begin() + 1, parts.begin() + 2, parts.begin() + 4);
+    Value x = n.reshape(n.input(0), parts);
+    x = first ? n.transpose(x, {0, 3, 4, 1, 5, 2})
+              : n.transpose(x, {0, 1, 4, 2, 5, 3});
+    n.output(0, n.reshape(
+                    x, {shape[0], *depth, shape[2] * block, shape[3] * block}));
+  }
+  return success();
+}
+
 /// Whether a size is smaller than the one it is to be expanded to unless some
 /// symbol is zero: `seq` towards `past + seq`. Exporters write that where seq
 /// is 1 or past is 0.
@@ -232,5 +275,7 @@ void fusion::addViewHandlers(HandlerMap &map) {
   map["::Squeeze"] = squeeze;
   map["::Unsqueeze"] = unsqueeze;
   map["::Transpose"] = transpose;
+  map["::DepthToSpace"] = moveBlocks<false>;
+  map["::SpaceToDepth"] = moveBlocks<true>;
   map["::Expand"] = expand;
 }
