@@ -41,14 +41,10 @@ static LogicalResult gelu(NodeImport &n) {
 
 /// gelu(x + bias), where bias broadcasts over x.
 static LogicalResult biasedGelu(NodeImport &n, bool tanh) {
-  Value x = n.input(0);
-  if (n.hasInput(1)) {
-    Value bias = n.input(1);
-    if (failed(n.checkBroadcast({x, bias})))
-      return failure();
-    x = AddOp::create(n.builder, n.loc, x, bias);
-  }
-  n.output(0, GeluOp::create(n.builder, n.loc, x, tanh));
+  auto x = n.plusInput(n.input(0), 1);
+  if (failed(x))
+    return failure();
+  n.output(0, GeluOp::create(n.builder, n.loc, *x, tanh));
   return success();
 }
 static LogicalResult fastGelu(NodeImport &n) { return biasedGelu(n, true); }

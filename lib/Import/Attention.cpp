@@ -58,19 +58,15 @@ static LogicalResult onnxAttention(NodeImport &n) {
   AttentionParts parts;
   if (n.hasInput(4) && n.rank(4) == 4)
     parts.causalOffset = n.shape(4)[2];
-  auto keys = append(n, n.input(4), k);
-  auto vals = failed(keys) ? keys : append(n, n.input(5), v);
-  if (failed(vals))
+  if (failed(appendCaches(n, 4, 5, k, v)))
     return failure();
-  n.output(1, *keys);
-  n.output(2, *vals);
 
   parts.scale = n.getFloat("scale", 0);
   parts.softcap = n.getFloat("softcap", 0);
   parts.causal = n.getInt("is_causal", 0) != 0;
   parts.windowLeft = n.getInt("left_window_size", -1);
   parts.windowRight = n.getInt("right_window_size", -1);
-  SymExpr length = getSymShape(*keys)[2];
+  SymExpr length = getSymShape(k)[2];
   if (n.hasInput(3)) {
     auto mask = fullMask(n, n.input(3), length);
     if (failed(mask))
@@ -85,12 +81,11 @@ static LogicalResult onnxAttention(NodeImport &n) {
     if (parts.causal || parts.windowLeft >= 0 || parts.windowRight >= 0)
       parts.offsets = offsetsOf(n, n.input(6), queryShape[2]);
   }
-  auto result = attention(n, q, *keys, *vals, parts);
+  auto result = attention(n, q, k, v, parts);
   if (failed(result))
     return failure();
   if (n.hasOutput(3)) {
-    auto wanted =
-        scores(n, q, *keys, parts, n.getInt("qk_matmul_output_mode", 0));
+    auto wanted = scores(n, q, k, parts, n.getInt("qk_matmul_output_mode", 0));
     if (failed(wanted))
       return failure();
     n.output(3, *wanted);

@@ -42,6 +42,21 @@ FailureOr<Value> fusion::append(NodeImport &n, Value past, Value update,
       inBuffer ? n.builder.getUnitAttr() : UnitAttr()));
 }
 
+LogicalResult fusion::appendCaches(NodeImport &n, size_t pastKey,
+                                   size_t pastValue, Value &keys, Value &values,
+                                   Value lengths, bool inBuffer) {
+  auto k = append(n, n.input(pastKey), keys, lengths, inBuffer);
+  auto v =
+      failed(k) ? k : append(n, n.input(pastValue), values, lengths, inBuffer);
+  if (failed(v))
+    return failure();
+  keys = *k;
+  values = *v;
+  n.output(1, keys);
+  n.output(2, values);
+  return success();
+}
+
 FailureOr<Value> fusion::attention(NodeImport &n, Value q, Value k, Value v,
                                    const AttentionParts &parts) {
   SymShape a = getSymShape(q), b = getSymShape(k), c = getSymShape(v);

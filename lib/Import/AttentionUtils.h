@@ -29,6 +29,12 @@ llvm::FailureOr<mlir::Value> append(NodeImport &n, mlir::Value past,
                                     mlir::Value update,
                                     mlir::Value lengths = {},
                                     bool inBuffer = false);
+/// Keys and values behind what inputs `pastKey` and `pastValue` hold; they are
+/// outputs 1 and 2 of the node, and take the place of `keys` and `values`.
+llvm::LogicalResult appendCaches(NodeImport &n, size_t pastKey,
+                                 size_t pastValue, mlir::Value &keys,
+                                 mlir::Value &values, mlir::Value lengths = {},
+                                 bool inBuffer = false);
 
 /// Everything of `fusion.attention` but its operands q, k and v.
 struct AttentionParts {

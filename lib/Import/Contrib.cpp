@@ -165,13 +165,9 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
       return failure();
   }
   bool inBuffer = isBuffer(n, 3, 1);
-  auto keys = append(n, n.input(3), *k, starts, inBuffer);
-  auto values =
-      failed(keys) ? keys : append(n, n.input(4), parts->v, starts, inBuffer);
-  if (failed(values))
+  Value keys = *k, values = parts->v;
+  if (failed(appendCaches(n, 3, 4, keys, values, starts, inBuffer)))
     return failure();
-  n.output(1, *keys);
-  n.output(2, *values);
 
   AttentionParts how;
   how.scale = n.getFloat("scale", 0);
@@ -190,11 +186,11 @@ static LogicalResult groupQueryAttention(NodeImport &n) {
   // The sink of a smooth softmax is zero.
   if (!how.sink && n.getInt("smooth_softmax", 0) > 0)
     how.sink = n.expand(n.scalar(0, elementType(*q)), {SymExpr(heads)});
-  auto result = attention(n, *q, *keys, *values, how);
+  auto result = attention(n, *q, keys, values, how);
   if (failed(result))
     return failure();
   n.output(0, mergeHeads(n, *result));
-  return outputScores(n, *q, *keys, how, inBuffer);
+  return outputScores(n, *q, keys, how, inBuffer);
 }
 
 void fusion::addContribHandlers(HandlerMap &map) {

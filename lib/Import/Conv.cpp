@@ -272,13 +272,10 @@ static LogicalResult convolution(NodeImport &n) {
 /// activation(convolution + Z)
 static LogicalResult fusedConvolution(NodeImport &n) {
   auto result = convolved(n);
+  if (succeeded(result))
+    result = n.plusInput(*result, 3);
   if (failed(result))
     return failure();
-  if (n.hasInput(3)) {
-    if (failed(n.checkBroadcast({*result, n.input(3)})))
-      return failure();
-    result = Value(AddOp::create(n.builder, n.loc, *result, n.input(3)));
-  }
   const auto *parameters = n.node.find("activation_params");
   result =
       activate(n, *result,

@@ -108,6 +108,8 @@ public:
   mlir::Value slice(mlir::Value value, int64_t axis, const SymExpr &start,
                     const SymExpr &count);
   mlir::Value expand(mlir::Value value, llvm::ArrayRef<SymExpr> shape);
+  /// value + input `i`; the value itself where the input is absent.
+  llvm::FailureOr<mlir::Value> plusInput(mlir::Value value, size_t i);
 
   Importer &importer;
 };

@@ -75,12 +75,10 @@ FailureOr<Value> fusion::rescaled(NodeImport &n, Value x, size_t scaleA,
 
 /// The result of a node, after its bias.
 static LogicalResult outputWithBias(NodeImport &n, Value x, size_t bias) {
-  if (n.hasInput(bias)) {
-    if (failed(n.checkBroadcast({x, n.input(bias)})))
-      return failure();
-    x = AddOp::create(n.builder, n.loc, x, n.input(bias));
-  }
-  n.output(0, x);
+  auto result = n.plusInput(x, bias);
+  if (failed(result))
+    return failure();
+  n.output(0, *result);
   return success();
 }
 

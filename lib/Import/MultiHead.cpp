@@ -152,14 +152,9 @@ LogicalResult MultiHead::import() {
     return failure();
   SymShape shape = getSymShape(q), rows = getSymShape(k);
   bool inBuffer = lengths != nullptr;
-  auto keys = append(n, n.input(at.pastKey), k, lengths, inBuffer);
-  auto values = failed(keys)
-                    ? keys
-                    : append(n, n.input(at.pastValue), v, lengths, inBuffer);
-  if (failed(values))
+  if (failed(
+          appendCaches(n, at.pastKey, at.pastValue, k, v, lengths, inBuffer)))
     return failure();
-  n.output(1, *keys);
-  n.output(2, *values);
 
   AttentionParts how;
   how.scale = n.getFloat("scale", 0);
@@ -177,19 +172,19 @@ LogicalResult MultiHead::import() {
   }
   how.bias = n.input(at.attentionBias);
   if (n.hasInput(at.mask)) {
-    auto seen = readMask(n, at.mask, shape[0], shape[2], getSymShape(*keys)[2]);
+    auto seen = readMask(n, at.mask, shape[0], shape[2], getSymShape(k)[2]);
     if (failed(seen) || failed(addMask(n, how, *seen, elementType(q))))
       return failure();
   }
-  auto result = attention(n, q, *keys, *values, how);
+  auto result = attention(n, q, k, v, how);
   if (failed(result))
     return failure();
   n.output(0, mergeHeads(n, *result));
   if (!n.hasOutput(3))
     return success();
   // Scores that the softmax reads; what is not seen is the lowest number.
-  auto wanted = scores(n, q, *keys, how, /*mode=*/2,
-                       std::numeric_limits<float>::lowest());
+  auto wanted =
+      scores(n, q, k, how, /*mode=*/2, std::numeric_limits<float>::lowest());
   if (failed(wanted))
     return failure();
   n.output(3, *wanted);

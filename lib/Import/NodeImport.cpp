@@ -248,3 +248,11 @@ Value NodeImport::expand(Value value, ArrayRef<SymExpr> shape) {
     return value;
   return ExpandOp::create(builder, loc, type, value);
 }
+
+FailureOr<Value> NodeImport::plusInput(Value value, size_t i) {
+  if (!hasInput(i))
+    return value;
+  if (failed(checkBroadcast({value, input(i)})))
+    return failure();
+  return Value(AddOp::create(builder, loc, value, input(i)));
+}

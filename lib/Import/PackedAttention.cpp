@@ -121,14 +121,6 @@ static LogicalResult attend(NodeImport &n, Value packed, int64_t heads,
   return success();
 }
 
-static FailureOr<Value> withBias(NodeImport &n, Value x, size_t bias) {
-  if (!n.hasInput(bias))
-    return x;
-  if (failed(n.checkBroadcast({x, n.input(bias)})))
-    return failure();
-  return Value(AddOp::create(n.builder, n.loc, x, n.input(bias)));
-}
-
 /// The oldest form: q, k and v are products of one input with one weight.
 static LogicalResult packedAttention(NodeImport &n) {
   int64_t heads = n.getInt("num_heads", 0);
@@ -136,7 +128,7 @@ static LogicalResult packedAttention(NodeImport &n) {
     return failure();
   Value product =
       MatmulOp::create(n.builder, n.loc, n.input(0), n.input(1), false, false);
-  auto packed = withBias(n, product, 2);
+  auto packed = n.plusInput(product, 2);
   return failed(packed) ? failure() : attend(n, *packed, heads, {3, 4, 5});
 }
 
@@ -147,7 +139,7 @@ static LogicalResult quantizedAttention(NodeImport &n) {
     return failure();
   auto product = integerProduct(n, 0, 1, 6, 7);
   auto scaled = failed(product) ? product : rescaled(n, *product, 3, 4);
-  auto packed = failed(scaled) ? scaled : withBias(n, *scaled, 2);
+  auto packed = failed(scaled) ? scaled : n.plusInput(*scaled, 2);
   return failed(packed) ? failure() : attend(n, *packed, heads, {5, 8, kNone});
 }
 

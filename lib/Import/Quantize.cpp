@@ -135,12 +135,10 @@ static LogicalResult matmulNBits(NodeImport &n) {
   Value result = MatmulOp::create(n.builder, n.loc, a, weight,
                                   /*transpose_lhs=*/false,
                                   /*transpose_rhs=*/true);
-  if (n.hasInput(5)) {
-    if (failed(n.checkBroadcast({result, n.input(5)})))
-      return failure();
-    result = AddOp::create(n.builder, n.loc, result, n.input(5));
-  }
-  n.output(0, result);
+  auto biased = n.plusInput(result, 5);
+  if (failed(biased))
+    return failure();
+  n.output(0, *biased);
   return success();
 }
 

@@ -350,3 +350,14 @@ std::optional<WgmmaMatmul> kernels::getWgmmaMatmul(KernelOp kernel,
   mm.results = getResultBoxes(kernel, mm.space, mm.flat, mm.m);
   return mm;
 }
+
+EarlyLoads kernels::getEarlyLoads(KernelOp kernel, const WgmmaMatmul &product) {
+  auto unwritten = [&](const MatmulOperand &o) {
+    return isStepInvariant(kernel, o.argument);
+  };
+  EarlyLoads early;
+  early.weights =
+      isProgrammatic(kernel) && llvm::all_of(product.rhs, unwritten);
+  early.lhs = early.weights && unwritten(product.lhs);
+  return early;
+}

@@ -165,6 +165,13 @@ struct WgmmaMatmul {
 std::vector<ResultBox> getResultBoxes(KernelOp kernel, const SymShape &space,
                                       bool flat, const SymExpr &m);
 
+/// What a programmatic launch may load before it waits for the previous one:
+/// what no kernel of the step writes; lhs after all weights only.
+struct EarlyLoads {
+  bool weights = false, lhs = false;
+};
+EarlyLoads getEarlyLoads(KernelOp kernel, const WgmmaMatmul &product);
+
 /// Nullopt, with a reason, when the template does not take the kernel.
 std::optional<WgmmaMatmul> getWgmmaMatmul(KernelOp kernel, std::string &reason);
 

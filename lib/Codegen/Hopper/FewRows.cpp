@@ -35,11 +35,9 @@ public:
       : f(f), k(f.k), ix(f.ix()), shape(shape), mm(shape.product),
         element(elementType(MatmulOp(mm.products[0]).getLhs())),
         epilogue(f, mm.space), programmatic(isProgrammatic(f.kernel)) {
-    auto unwritten = [&](const MatmulOperand &o) {
-      return isStepInvariant(f.kernel, o.argument);
-    };
-    weightsFirst = programmatic && llvm::all_of(mm.rhs, unwritten);
-    lhsFirst = weightsFirst && unwritten(mm.lhs);
+    EarlyLoads early = getEarlyLoads(f.kernel, mm);
+    weightsFirst = early.weights;
+    lhsFirst = early.lhs;
   }
   void build();
 

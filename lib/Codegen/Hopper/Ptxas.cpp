@@ -3,14 +3,15 @@
 #include "Serialize.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace mlir;
@@ -111,33 +112,16 @@ struct MemoryFile {
   MemoryFile &operator=(const MemoryFile &) = delete;
 
   bool write(llvm::StringRef text) const {
-    while (!text.empty()) {
-      ssize_t n = ::write(fd, text.data(), text.size());
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0)
-        return false;
-      text = text.drop_front(static_cast<size_t>(n));
-    }
-    return true;
+    llvm::raw_fd_ostream os(fd, /*shouldClose=*/false);
+    os << text;
+    os.flush();
+    bool isWritten = !os.has_error();
+    os.clear_error();
+    return isWritten;
   }
   std::string read() const {
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-      return "";
-    std::string text(static_cast<size_t>(status.st_size), 0);
-    size_t done = 0;
-    while (done < text.size()) {
-      ssize_t n =
-          pread(fd, &text[done], text.size() - done, static_cast<off_t>(done));
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0)
-        break;
-      done += static_cast<size_t>(n);
-    }
-    text.resize(done);
-    return text;
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    return buffer ? (*buffer)->getBuffer().str() : "";
   }
 };
 } // namespace

@@ -38,11 +38,9 @@ public:
         pipe(k, k.dynamicShared(shape.barrierOffset()), shape.stages()),
         depth(shape.depth()), programmatic(isProgrammatic(f.kernel)),
         rows(rows) {
-    auto unwritten = [&](const MatmulOperand &o) {
-      return isStepInvariant(f.kernel, o.argument);
-    };
-    weightsFirst = programmatic && llvm::all_of(mm.rhs, unwritten);
-    lhsFirst = weightsFirst && unwritten(mm.lhs);
+    EarlyLoads early = getEarlyLoads(f.kernel, mm);
+    weightsFirst = early.weights;
+    lhsFirst = early.lhs;
   }
   void build();
 

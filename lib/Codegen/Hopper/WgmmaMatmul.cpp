@@ -47,10 +47,7 @@ public:
       : f(f), k(f.k), ix(f.ix()), mm(mm),
         element(elementType(MatmulOp(mm.products[0]).getLhs())) {
     programmatic = kernels::isProgrammatic(f.kernel);
-    weightsFirst =
-        programmatic && llvm::all_of(mm.rhs, [&](const MatmulOperand &o) {
-          return kernels::isStepInvariant(f.kernel, o.argument);
-        });
+    weightsFirst = kernels::getEarlyLoads(f.kernel, mm).weights;
   }
   void build();
 
