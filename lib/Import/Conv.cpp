@@ -7,41 +7,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Importer.h"
+#include "Window.h"
 
 using namespace mlir;
 using namespace fusion;
 
 namespace {
-/// One spatial axis.
-struct Axis {
-  int64_t kernel, stride = 1, dilation = 1;
-  int64_t low = 0, high = 0; ///< zeros around
-  SymExpr size;              ///< with them
-  SymExpr out;
-
-  explicit Axis(int64_t kernel) : kernel(kernel) {}
-  int64_t span() const { return (kernel - 1) * dilation + 1; }
-  bool isTiled() const { return kernel == stride && span() == kernel; }
-};
-
-/// Larger kernels that overlap would be as many slices.
-constexpr int64_t kMaxSlices = 256;
-constexpr int64_t kMaxNumber = 1 << 20;
-
-struct Conv {
-  NodeImport &n;
-  SmallVector<Axis> axes;
-  SymExpr batch, channels;
+struct Conv : Window {
   int64_t groups = 1, features = 0, depth = 0; ///< depth: channels of a group
   int64_t kernel = 1;                          ///< elements
 
-  explicit Conv(NodeImport &n) : n(n) {}
+  using Window::Window;
 
   LogicalResult readKernel();
-  LogicalResult readAxes();
-  LogicalResult pad(Axis &axis, const std::string &mode);
-  Value padded();
   Value tiles(Value x);
   Value slices(Value x);
   SymExpr places() const;
@@ -65,15 +43,13 @@ LogicalResult Conv::readKernel() {
   groups = n.getInt("group", 1);
   features = sizes[0];
   depth = sizes[1];
-  batch = x[0];
-  channels = x[1];
   if (groups < 1 || features % groups || depth > kMaxNumber ||
       groups > kMaxNumber)
     return n.fail("the weight's " + Twine(features) +
                   " rows cannot be parted "
                   "into " +
                   Twine(groups) + " groups");
-  if (failed(n.equate(channels, depth * groups, "the channels")))
+  if (failed(n.equate(x[1], depth * groups, "the channels")))
     return failure();
   auto given = n.getInts("kernel_shape");
   for (size_t i = 2; i < sizes.size(); ++i) {
@@ -88,83 +64,9 @@ LogicalResult Conv::readKernel() {
   return success();
 }
 
-/// Zeros that make the result as large as the input, over the stride.
-LogicalResult Conv::pad(Axis &axis, const std::string &mode) {
-  int64_t total = axis.span() - 1;
-  if (axis.stride != 1) {
-    auto size = axis.size.asConstant();
-    if (!size)
-      return n.fail("auto_pad with a stride needs a constant size, found " +
-                    axis.size.str());
-    int64_t out = (*size + axis.stride - 1) / axis.stride;
-    total = std::max<int64_t>((out - 1) * axis.stride + axis.span() - *size, 0);
-  }
-  axis.low = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
-  axis.high = total - axis.low;
-  return success();
-}
-
-LogicalResult Conv::readAxes() {
-  SymShape x = n.shape(0);
-  size_t count = axes.size();
-  std::string mode = n.getString("auto_pad", "NOTSET");
-  auto strides = n.getInts("strides"), dilations = n.getInts("dilations"),
-       pads = n.getInts("pads");
-  auto isRight = [](const auto &list, size_t size, int64_t least) {
-    return !list ||
-           (list->size() == size && llvm::all_of(*list, [&](int64_t v) {
-              return v >= least && v <= kMaxNumber;
-            }));
-  };
-  if (!isRight(strides, count, 1) || !isRight(dilations, count, 1) ||
-      !isRight(pads, 2 * count, 0))
-    return n.fail("expected " + Twine(count) + " strides and dilations and " +
-                  Twine(2 * count) + " pads, none of them negative");
-  for (auto [i, axis] : llvm::enumerate(axes)) {
-    axis.stride = strides ? (*strides)[i] : 1;
-    axis.dilation = dilations ? (*dilations)[i] : 1;
-    axis.size = x[2 + i];
-    if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-      if (failed(pad(axis, mode)))
-        return failure();
-    } else if (mode == "NOTSET" && pads) {
-      axis.low = (*pads)[i];
-      axis.high = (*pads)[count + i];
-    } else if (mode != "NOTSET" && mode != "VALID") {
-      return n.fail("auto_pad '" + mode + "' is unknown");
-    }
-    axis.size = axis.size + SymExpr(axis.low + axis.high);
-    SymExpr room = axis.size - SymExpr(axis.span());
-    if (auto constant = room.asConstant(); constant && *constant < 0)
-      return n.fail("the kernel spans " + Twine(axis.span()) +
-                    " elements of an axis of " + axis.size.str());
-    n.symbols().assumeAtMost(axis.span() - axis.low - axis.high, x[2 + i]);
-    axis.out = *SymExpr::floorDiv(room, axis.stride) + SymExpr(1);
-  }
-  return success();
-}
-
-Value Conv::padded() {
-  Value x = n.input(0);
-  SymShape low = {0, 0}, shape = {batch, channels};
-  bool any = false;
-  for (const Axis &axis : axes) {
-    low.push_back(axis.low);
-    shape.push_back(axis.size);
-    any |= axis.low || axis.high;
-  }
-  if (!any)
-    return x;
-  Type element = elementType(x);
-  return PadOp::create(n.builder, n.loc, getTensorType(shape, element), x,
-                       n.scalar(0, element),
-                       getExprsAttr(n.builder.getContext(), low),
-                       n.builder.getStringAttr("constant"));
-}
-
 SymExpr Conv::places() const {
   SymExpr count = 1;
-  for (const Axis &axis : axes)
+  for (const WindowAxis &axis : axes)
     count = count * axis.out;
   return count;
 }
@@ -193,7 +95,7 @@ Value Conv::slices(Value x) {
   SmallVector<Value> parts;
   SymShape sizes = {batch, channels};
   SmallVector<int64_t> steps = {1, 1};
-  for (const Axis &axis : axes) {
+  for (const WindowAxis &axis : axes) {
     sizes.push_back(axis.out);
     steps.push_back(axis.stride);
   }
@@ -237,14 +139,15 @@ Value Conv::product(Value patches) {
   if (groups > 1)
     perm = {0, 1, 3, 2};
   SymShape shape = {batch, features};
-  for (const Axis &axis : axes)
+  for (const WindowAxis &axis : axes)
     shape.push_back(axis.out);
   return n.reshape(n.transpose(y, perm), shape);
 }
 
+/// The convolution with its bias.
 static FailureOr<Value> convolved(NodeImport &n) {
   Conv conv(n);
-  if (failed(conv.readKernel()) || failed(conv.readAxes()))
+  if (failed(conv.readKernel()) || failed(conv.read()))
     return failure();
   if (n.hasInput(2)) {
     SymShape bias = n.shape(2);
@@ -253,11 +156,13 @@ static FailureOr<Value> convolved(NodeImport &n) {
       return n.fail("expected a bias of " + Twine(conv.features) + " elements");
   }
   bool tiled =
-      llvm::all_of(conv.axes, [](const Axis &a) { return a.isTiled(); });
+      llvm::all_of(conv.axes, [](const WindowAxis &a) { return a.isTiled(); });
   if (!tiled && conv.kernel > kMaxSlices)
     return n.fail("a kernel of more than " + Twine(kMaxSlices) +
                   " elements is supported only where its stride is its size");
-  Value x = conv.padded();
+  Value x = n.input(0);
+  if (conv.hasBorder())
+    x = conv.padded(x, n.scalar(0, elementType(x)));
   return conv.product(tiled ? conv.tiles(x) : conv.slices(x));
 }
 

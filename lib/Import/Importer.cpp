@@ -21,6 +21,8 @@ const HandlerMap &fusion::getHandlers() {
     addReductionHandlers(m);
     addLinearHandlers(m);
     addConvHandlers(m);
+    addCausalConvHandlers(m);
+    addPoolHandlers(m);
     addEinsumHandlers(m);
     addIntegerHandlers(m);
     addSequenceHandlers(m);
@@ -38,6 +40,7 @@ const HandlerMap &fusion::getHandlers() {
     addMultiHeadHandlers(m);
     addPackedAttentionHandlers(m);
     addTopKHandlers(m);
+    addOneHotHandlers(m);
     return m;
   }();
   return map;
@@ -185,10 +188,17 @@ void Importer::poison(const Node &node) {
   poisoned.insert(node.outputs.begin(), node.outputs.end());
 }
 
+/// That an operator is not supported, and what to do about it.
+static std::string unsupported(const Node &node) {
+  StringRef instead = whatInstead(node.domain, node.opType);
+  if (instead.empty())
+    instead = "export the model without it, or with it as a local function";
+  return ("the operator is not supported; " + instead).str();
+}
+
 static std::string unknownOperator(const Node &node) {
-  if (StringRef instead = whatInstead(node.domain, node.opType);
-      !instead.empty())
-    return ("the operator is not supported; " + instead).str();
+  if (!whatInstead(node.domain, node.opType).empty())
+    return unsupported(node);
   if (!node.opset)
     return "the model imports no opset of domain '" +
            (node.domain.empty() ? "ai.onnx" : node.domain) +
@@ -221,8 +231,7 @@ static std::string whyUnsupported(const Node &node) {
   if (!node.problem.empty())
     return node.problem;
   if (!findHandler(node) && !isConditional(node))
-    return "the operator is not supported; export the model without it, or "
-           "with it as a local function";
+    return unsupported(node);
   return "";
 }
 

@@ -104,6 +104,11 @@ public:
   mlir::Value cast(mlir::Value value, mlir::Type element);
   /// A splat of rank 0.
   mlir::Value scalar(double value, mlir::Type element);
+  /// The least value of a type (the largest), as a splat of rank 0.
+  mlir::Value extreme(mlir::Type element, bool least);
+  /// 0, 1, .. along `axis` of a shape whose other axes are 1.
+  mlir::Value places(const SymExpr &count, int64_t axis, int64_t rank,
+                     const SymExpr &start = 0);
   /// `count` elements along one axis, from `start`.
   mlir::Value slice(mlir::Value value, int64_t axis, const SymExpr &start,
                     const SymExpr &count);
@@ -140,6 +145,8 @@ void addActivationHandlers(HandlerMap &map);
 void addReductionHandlers(HandlerMap &map);
 void addLinearHandlers(HandlerMap &map);
 void addConvHandlers(HandlerMap &map);
+void addCausalConvHandlers(HandlerMap &map);
+void addPoolHandlers(HandlerMap &map);
 void addEinsumHandlers(HandlerMap &map);
 void addIntegerHandlers(HandlerMap &map);
 void addSequenceHandlers(HandlerMap &map);
@@ -157,6 +164,7 @@ void addContribHandlers(HandlerMap &map);
 void addMultiHeadHandlers(HandlerMap &map);
 void addPackedAttentionHandlers(HandlerMap &map);
 void addTopKHandlers(HandlerMap &map);
+void addOneHotHandlers(HandlerMap &map);
 const HandlerMap &getHandlers();
 
 class Importer {

@@ -230,6 +230,33 @@ Value NodeImport::scalar(double value, Type element) {
           type, builder.getIntegerAttr(element, static_cast<int64_t>(value))));
 }
 
+Value NodeImport::extreme(Type element, bool least) {
+  auto type = RankedTensorType::get({}, element);
+  if (auto floating = dyn_cast<FloatType>(element)) {
+    APFloat endless = APFloat::getInf(floating.getFloatSemantics(), least);
+    return ConstantOp::create(builder, loc,
+                              DenseElementsAttr::get(type, endless));
+  }
+  unsigned width = element.getIntOrFloatBitWidth();
+  bool isUnsigned = element.isUnsignedInteger();
+  APInt value = least ? (isUnsigned ? APInt::getMinValue(width)
+                                    : APInt::getSignedMinValue(width))
+                      : (isUnsigned ? APInt::getMaxValue(width)
+                                    : APInt::getSignedMaxValue(width));
+  return ConstantOp::create(builder, loc, DenseElementsAttr::get(type, value));
+}
+
+Value NodeImport::places(const SymExpr &count, int64_t axis, int64_t rank,
+                         const SymExpr &start) {
+  MLIRContext *context = builder.getContext();
+  SymShape line(rank, SymExpr(1));
+  line[axis] = count;
+  return reshape(
+      IotaOp::create(builder, loc, getTensorType({count}, builder.getI64Type()),
+                     getExprAttr(context, start), getExprAttr(context, 1)),
+      line);
+}
+
 Value NodeImport::slice(Value value, int64_t axis, const SymExpr &start,
                         const SymExpr &count) {
   SymShape shape = getSymShape(value);

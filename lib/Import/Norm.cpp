@@ -107,11 +107,11 @@ static LogicalResult layerNormalization(NodeImport &n) {
     operands.push_back(n.input(2));
   if (failed(n.checkBroadcast(operands)))
     return failure();
-  n.output(0, LayerNormOp::create(n.builder, n.loc,
-                                  withElementType(x.getType(), elementType(x)),
-                                  x, n.input(1), n.input(2),
-                                  n.builder.getF32FloatAttr(epsilon),
-                                  n.builder.getI64IntegerAttr(*axis)));
+  n.output(0, LayerNormOp::create(
+                  n.builder, n.loc,
+                  withElementType(x.getType(), elementType(n.input(1))), x,
+                  n.input(1), n.input(2), n.builder.getF32FloatAttr(epsilon),
+                  n.builder.getI64IntegerAttr(*axis)));
   statistics(n, x, *axis, epsilon, true, 1, 2);
   return success();
 }
@@ -164,6 +164,77 @@ static LogicalResult groupNormalization(NodeImport &n) {
   y = MulOp::create(n.builder, n.loc, y, n.reshape(n.input(1), {shape[1], 1}));
   y = AddOp::create(n.builder, n.loc, y, n.reshape(n.input(2), {shape[1], 1}));
   n.output(0, n.reshape(y, shape));
+  return success();
+}
+
+/// Mean and variance of each channel; both keep the axes.
+static std::pair<Value, Value> channelStatistics(NodeImport &n, Value x) {
+  SmallVector<int64_t> axes{0};
+  for (int64_t axis = 2; axis < n.rank(0); ++axis)
+    axes.push_back(axis);
+  Value mean = ReduceMeanOp::create(n.builder, n.loc, x, axes, true);
+  Value centred = SubOp::create(n.builder, n.loc, x, mean);
+  Value square = MulOp::create(n.builder, n.loc, centred, centred);
+  return {mean, ReduceMeanOp::create(n.builder, n.loc, square, axes, true)};
+}
+
+/// What of the statistics is kept: old * momentum + new * (1 - momentum).
+static Value running(NodeImport &n, Value before, Value now, Type element) {
+  Type wide = elementType(now);
+  float momentum = n.getFloat("momentum", 0.9f);
+  Value kept =
+      MulOp::create(n.builder, n.loc, before, n.scalar(momentum, wide));
+  Value added =
+      MulOp::create(n.builder, n.loc, now, n.scalar(1 - momentum, wide));
+  Value sum = AddOp::create(n.builder, n.loc, kept, added);
+  return n.cast(n.reshape(sum, {n.shape(0)[1]}), element);
+}
+
+/// x by one mean and one variance a channel, scaled and shifted; by those of
+/// the input itself where the node says that the model is trained.
+static LogicalResult batchNormalization(NodeImport &n) {
+  SymShape shape = n.shape(0);
+  int64_t rank = shape.size();
+  bool trains = n.getInt("training_mode", 0) != 0;
+  if (rank < 2)
+    return n.fail("expected an input [N, C, ..], found rank " + Twine(rank));
+  for (size_t i = 1; i < n.node.outputs.size(); ++i)
+    if (n.hasOutput(i) && !trains)
+      return n.fail("the statistics (output " + Twine(i) +
+                    ") are computed in "
+                    "training mode only; export the model for inference");
+  for (size_t i = 1; i < 5; ++i) {
+    if (n.rank(i) != 1)
+      return n.fail("expected one number a channel in input " + Twine(i) +
+                    ", found rank " + Twine(n.rank(i)));
+    if (failed(n.equate(n.shape(i)[0], shape[1], "the channels")))
+      return failure();
+  }
+  OpBuilder &b = n.builder;
+  Type element = elementType(n.input(0));
+  Type wide = element.isF64() ? element : b.getF32Type();
+  SymShape line(rank, SymExpr(1));
+  line[1] = shape[1];
+  auto operand = [&](size_t i) {
+    return n.reshape(n.cast(n.input(i), wide), line);
+  };
+  Value x = n.cast(n.input(0), wide), mean = operand(3), variance = operand(4);
+  if (trains) {
+    auto [ownMean, ownVariance] = channelStatistics(n, x);
+    Type kept = elementType(n.input(3));
+    n.output(1, running(n, mean, ownMean, kept));
+    n.output(2, running(n, variance, ownVariance, kept));
+    mean = ownMean;
+    variance = ownVariance;
+  }
+  Value sum = AddOp::create(b, n.loc, variance,
+                            n.scalar(n.getFloat("epsilon", 1e-5f), wide));
+  Value factor =
+      DivOp::create(b, n.loc, operand(1), SqrtOp::create(b, n.loc, sum));
+  Value y = SubOp::create(b, n.loc, x, mean);
+  y = MulOp::create(b, n.loc, y, factor);
+  y = AddOp::create(b, n.loc, y, operand(2));
+  n.output(0, n.cast(y, element));
   return success();
 }
 
@@ -251,6 +322,7 @@ void fusion::addNormHandlers(HandlerMap &map) {
   map["::RMSNormalization"] = rmsNormalization<true>;
   map["::SimplifiedLayerNormalization"] = rmsNormalization<false>;
   map["com.microsoft::SimplifiedLayerNormalization"] = rmsNormalization<false>;
+  map["::BatchNormalization"] = batchNormalization;
   map["::GroupNormalization"] = groupNormalization;
   map["::InstanceNormalization"] = instanceNormalization;
   map["::LayerNormalization"] = layerNormalization;

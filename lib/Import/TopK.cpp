@@ -12,24 +12,6 @@ using namespace fusion;
 
 static constexpr int64_t maxChosen = 64;
 
-/// The value that every other is better than, or equal to.
-static Value worstOf(NodeImport &n, Type element, bool largest) {
-  auto type = RankedTensorType::get({}, element);
-  if (auto floating = dyn_cast<FloatType>(element)) {
-    APFloat endless = APFloat::getInf(floating.getFloatSemantics(), largest);
-    return ConstantOp::create(n.builder, n.loc,
-                              DenseElementsAttr::get(type, endless));
-  }
-  unsigned width = element.getIntOrFloatBitWidth();
-  bool isUnsigned = element.isUnsignedInteger();
-  APInt extreme = largest ? (isUnsigned ? APInt::getMinValue(width)
-                                        : APInt::getSignedMinValue(width))
-                          : (isUnsigned ? APInt::getMaxValue(width)
-                                        : APInt::getSignedMaxValue(width));
-  return ConstantOp::create(n.builder, n.loc,
-                            DenseElementsAttr::get(type, extreme));
-}
-
 namespace {
 struct Chooser {
   NodeImport &n;
@@ -88,14 +70,8 @@ static LogicalResult topK(NodeImport &n) {
   if (!size)
     n.symbols().assumeAtMost(count, shape[*axis]);
 
-  MLIRContext *context = n.builder.getContext();
   Type i64 = n.builder.getI64Type();
-  SymShape line(shape.size(), SymExpr(1));
-  line[*axis] = shape[*axis];
-  Value places =
-      IotaOp::create(n.builder, n.loc, getTensorType({shape[*axis]}, i64),
-                     getExprAttr(context, 0), getExprAttr(context, 1));
-  places = n.expand(n.reshape(places, line), shape);
+  Value places = n.expand(n.places(shape[*axis], *axis, shape.size()), shape);
   bool largest = n.getInt("largest", 1) != 0;
   Value x = n.input(0);
   Chooser chooser{n,
@@ -103,7 +79,7 @@ static LogicalResult topK(NodeImport &n) {
                   *axis,
                   largest,
                   places,
-                  worstOf(n, elementType(x), largest),
+                  n.extreme(elementType(x), largest),
                   n.scalar(double(INT32_MAX), i64),
                   {}};
   SmallVector<Value> values, indices;

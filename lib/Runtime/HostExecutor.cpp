@@ -247,9 +247,9 @@ Status HostSession::runLaunch(const Step &step, uint32_t index) {
                       " has no code for this processor");
   Call call{kernel, executor.contexts.data(), args.data(), sizes.data()};
   executor.pool.run(grid, step.values[compiled.grain], Call::run, &call);
-  return kernelStatus == kHostOk
-             ? Status()
-             : kernelFailure(model, launch, step, kernelStatus);
+  return kernelStatus == kHostOk ? Status()
+                                 : kernelFailure(model, *program.program,
+                                                 launch, step, kernelStatus);
 }
 
 void HostSession::observe(const Step &step, uint32_t index) {

@@ -11,8 +11,9 @@ namespace fusion {
 std::string describeLaunch(const artifact::Model &model,
                            const artifact::Launch &launch);
 
-/// A HostABI status code of a launch, as a failure of the run.
+/// A HostABI status code of a launch of the program, as a failure of the run.
 Status kernelFailure(const artifact::Model &model,
+                     const artifact::Program &program,
                      const artifact::Launch &launch, const Step &step,
                      int32_t code);
 

@@ -30,6 +30,8 @@ EXCEPTIONS = HERE / "onnx-exceptions.txt"
 PAGE = ROOT / "lib" / "Import" / "Operators.md"
 # No exception is allowed for these.
 COMPLETE = {"Attention", "RMSNormalization", "RotaryEmbedding", "LayerNormalization", "Gelu", "Swish", "SwiGLU", "DequantizeLinear", "TensorScatter"}
+# Their expected numbers are written down with four digits: ONNX's own tolerance.
+FOUR_DIGITS = {"test_averagepool_2d_ceil_last_window_starts_on_pad"}
 CONSTANT_NEEDED = re.compile(r"node '([^']*)': \S+, opset \d+: [^\n]*(?:depends on data|known at compile time|expected (?:a )?constant)")
 
 
@@ -128,13 +130,13 @@ def array(value):
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
 
 
-def compare(found, expected, name):
+def compare(found, expected, name, rtol=1e-4):
     if found.dtype.kind == "V" and found.dtype.itemsize == expected.dtype.itemsize:
         found = found.view(expected.dtype)  # .npy has no name for float8
     if found.shape != expected.shape or found.dtype != expected.dtype:
         raise AssertionError(f"{name}: {found.dtype}{found.shape}, expected {expected.dtype}{expected.shape}")
     half = expected.dtype.itemsize <= 2 and expected.dtype.kind not in "biu"
-    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-2 if half else 1e-4, atol=1e-3 if half else 1e-6, err_msg=name)
+    np.testing.assert_allclose(found.astype(np.float64), expected.astype(np.float64), rtol=1e-2 if half else rtol, atol=1e-3 if half else 1e-6, err_msg=name)
 
 
 def run_case(tools, case):
@@ -158,7 +160,7 @@ def run_case(tools, case):
             try:
                 found = tools.run(tmp / "m.fusion", {n: v for n, v in feeds.items() if n not in constants})
                 for v, expected in zip(model.graph.output, outputs):
-                    compare(found[testing.file_name(v.name)], array(expected), v.name)
+                    compare(found[testing.file_name(v.name)], array(expected), v.name, case.rtol if case.name in FOUR_DIGITS else 1e-4)
             except Exception as e:  # any failure is the case's result
                 return Outcome("wrong", f"{type(e).__name__}: {e}")
     return outcome

@@ -254,16 +254,10 @@ ExitCode Driver::checkReport() {
   if (ExitCode printed = printReport(); printed != kSuccess)
     return printed;
   complain(result.text);
-  return result.usageError ? kUsage : kExpectation;
+  return kExpectation;
 }
 
 ExitCode Driver::run() {
-  std::string usage = makeFuseOptions(options, "host", &report).check();
-  if (!usage.empty()) {
-    llvm::errs() << "fusion-compile: error: " << printableMessage(usage)
-                 << "\n";
-    return kUsage;
-  }
   if (!collectRemarks())
     return kInputFault;
   if (!phase("import", [&] { return import(); }) || !checkLikely())

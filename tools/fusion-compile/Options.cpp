@@ -3,6 +3,8 @@
 #include "Options.h"
 
 #include "fusion/Dialect/Fusion/Roles.h"
+#include "fusion/Fuse/Passes.h"
+#include "fusion/Fuse/Report.h"
 #include "fusion/Support/Hash.h"
 #include "fusion/Support/Printable.h"
 
@@ -153,8 +155,6 @@ bool readStage(const CommandLine &line, Options &options) {
   options.emit = *stage;
   bool reports = line.explain.getNumOccurrences() > 0 ||
                  line.expect.getNumOccurrences() > 0;
-  if (line.expect.getNumOccurrences() > 0 && line.expect.empty())
-    return usage("--expect is empty, expected KIND=N or KIND>=N");
   if (reports && options.emit < Stage::Fused)
     return usage("--explain and --expect report on fusions, and --emit=" +
                  line.emit + " ends before them; use --emit=fused or later");
@@ -171,6 +171,22 @@ bool readStage(const CommandLine &line, Options &options) {
     return usage("--emit=" + line.emit +
                  " prints one target's kernels, found host and sm_90a");
   return true;
+}
+
+/// The kinds that --expect and --disable-fusion name.
+bool readKinds(const CommandLine &line, Options &options) {
+  if (line.expect.getNumOccurrences() > 0 && line.expect.empty())
+    return usage("--expect is empty, expected KIND=N or KIND>=N");
+  options.expect = line.expect;
+  fusion::ExpectationResult expected =
+      fusion::checkExpectations(options.expect, fusion::FusionReport());
+  if (expected.usageError)
+    return usage("--expect: " + expected.text);
+  options.disabled.assign(line.disable.begin(), line.disable.end());
+  fusion::FuseOptions fuse;
+  fuse.disabled = options.disabled;
+  std::string wrong = fuse.check();
+  return wrong.empty() || usage("--disable-fusion: " + wrong);
 }
 
 bool readExplain(const CommandLine &line, Options &options) {
@@ -334,15 +350,14 @@ std::optional<Options> fusion::compile::parseOptions(int argc, char **argv) {
           &llvm::errs()))
     return std::nullopt;
   Options options;
-  options.expect = line.expect;
-  options.disabled.assign(line.disable.begin(), line.disable.end());
   options.fuel = line.fuel;
   options.timing = line.timing;
   options.ptxas = line.ptxas;
-  if (!readTargets(line, options) || !readStage(line, options) ||
-      !readExplain(line, options) || !readChoices(line, options) ||
-      !readLikely(line, options) || !readImport(line, options) ||
-      !readMeasured(line, options) || !readOutput(line, options))
+  if (!readTargets(line, options) || !readKinds(line, options) ||
+      !readStage(line, options) || !readExplain(line, options) ||
+      !readChoices(line, options) || !readLikely(line, options) ||
+      !readImport(line, options) || !readMeasured(line, options) ||
+      !readOutput(line, options))
     return std::nullopt;
   return options;
 }

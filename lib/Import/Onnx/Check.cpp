@@ -70,6 +70,8 @@ static bool sameInOldestOpset(const Node &node, const onnx::OpSchema &schema) {
 static std::string checkValues(const std::string &opType,
                                const onnx::AttributeProto &attribute) {
   static const std::set<std::string> flags = {"allowzero",
+                                              "ceil_mode",
+                                              "count_include_pad",
                                               "detect_negative",
                                               "detect_positive",
                                               "exclusive",
@@ -88,11 +90,15 @@ static std::string checkValues(const std::string &opType,
                                               "upper"};
   static const std::vector<std::string> reductions = {"none", "add", "mul",
                                                       "max", "min"};
+  static const std::vector<std::string> autoPads = {"NOTSET", "SAME_UPPER",
+                                                    "SAME_LOWER", "VALID"};
   static const std::map<std::string, std::vector<std::string>> words = {
+      {"AveragePool.auto_pad", autoPads},
       {"BitShift.direction", {"LEFT", "RIGHT"}},
       {"Cast.round_mode", {"up", "down", "nearest"}},
-      {"Conv.auto_pad", {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"}},
+      {"Conv.auto_pad", autoPads},
       {"Gelu.approximate", {"none", "tanh"}},
+      {"MaxPool.auto_pad", autoPads},
       {"Pad.mode", {"constant", "reflect", "edge", "wrap"}},
       {"ScatterElements.reduction", reductions},
       {"ScatterND.reduction", reductions},

@@ -26,7 +26,7 @@ struct ContribOp {
 // never an ONNX operator, and LayerNormalization did before it became one:
 // tools write them so into files of older opsets.
 const ContribOp contribOps[] = {
-    {"", "LayerNormalization", "X:T Scale:T B:T?", "Y:T Mean:U? InvStdDev:U?",
+    {"", "LayerNormalization", "X:T Scale:V B:V?", "Y:V Mean:U? InvStdDev:U?",
      "axis:i? epsilon:f? stash_type:i?"},
     {"", "SimplifiedLayerNormalization", "X:T scale:V", "Y:V inv_std_var:U?",
      "axis:i? epsilon:f? stash_type:i?"},

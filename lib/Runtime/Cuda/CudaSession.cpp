@@ -454,7 +454,8 @@ Status CudaSession::checkLaunches(const Step &step) {
       continue;
     if (Status s = clearStatus(); !s)
       return s;
-    return kernelFailure(model, *program.launches[i].launch, step, word);
+    return kernelFailure(model, program.program(), *program.launches[i].launch,
+                         step, word);
   }
   return {};
 }
