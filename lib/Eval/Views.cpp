@@ -104,9 +104,10 @@ static Tensor concat(const Frame &f, ConcatOp op) {
 static Result gather(const Frame &f, GatherOp op, std::string &why) {
   const Tensor &in = f.operand(0), &indices = f.operand(1);
   int64_t axis = op.getAxis(), rank = indices.shape.size();
+  bool fromFront = elementType(op.getIndices()).isUnsignedInteger();
   return gatherFrom(f, in, why, [&](ArrayRef<int64_t> index) {
     int64_t k = indices.ints[flatten(index.slice(axis, rank), indices.shape)];
-    if (k < 0)
+    if (k < 0 && !fromFront)
       k += in.shape[axis];
     if (k < 0 || k >= in.shape[axis])
       return int64_t(-1);

@@ -94,10 +94,14 @@ static LogicalResult onnxAttention(NodeImport &n) {
   return success();
 }
 
-/// Rotates an input of rank 3 or 4 and gives it its own shape again.
+/// Rotates an input of rank 3 or 4 and gives it its own shape again. Positions
+/// count from the front: negative ones are no row of the tables.
 static LogicalResult rotateInput(NodeImport &n, Rotation rotation,
                                  int64_t heads) {
   Value x = n.input(0);
+  if (rotation.positions)
+    rotation.positions =
+        n.cast(rotation.positions, n.builder.getIntegerType(64, false));
   if (n.rank(0) != 3) {
     auto result = rotate(n, x, rotation);
     if (failed(result))

@@ -266,14 +266,33 @@ Value BodyEmitter::gatherPosition(Value element, const SymExpr &size) {
   return ix.max(ix.min(p, ix.sub(n, ix.constant(1))), zero);
 }
 
+/// The largest index in place of one whose highest bit is set: it counts from
+/// the front, and lies behind every axis.
+static Value unsignedIndex(BodyEmitter &e, Value element) {
+  OpBuilder &b = e.b();
+  Type type = element.getType();
+  unsigned width = type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+  if (width < 64)
+    return arith::IndexCastUIOp::create(b, e.loc(), b.getIndexType(), element);
+  auto constant = [&](int64_t value) {
+    return arith::ConstantOp::create(b, e.loc(), b.getIntegerAttr(type, value));
+  };
+  Value isHigh = arith::CmpIOp::create(b, e.loc(), arith::CmpIPredicate::slt,
+                                       element, constant(0));
+  return arith::SelectOp::create(b, e.loc(), isHigh, constant(INT64_MAX),
+                                 element);
+}
+
 Value BodyEmitter::emitGather(GatherOp op, IndexRef indices) {
   size_t axis = op.getAxis();
   size_t count = cast<RankedTensorType>(op.getIndices().getType()).getRank();
   IndexRef where = indices.slice(axis, count);
   if (hasLanes(where))
     return emitLanes(op.getResult(), indices);
-  Value p = gatherPosition(emit(op.getIndices(), where),
-                           getSymShape(op.getData())[axis]);
+  Value element = emit(op.getIndices(), where);
+  if (elementType(op.getIndices()).isUnsignedInteger())
+    element = unsignedIndex(*this, element);
+  Value p = gatherPosition(element, getSymShape(op.getData())[axis]);
   Indices at(indices.take_front(axis));
   at.push_back(ix.index(p));
   at.append(indices.begin() + axis + count, indices.end());

@@ -201,7 +201,8 @@ def Fusion_GatherOp : Fusion_InferringOp<"gather", "Gather"> {
   let summary = "slices of a tensor, by index along one axis";
   let description = [{
     `result[i.., j.., k..] = data[i.., indices[j..], k..]`; the index replaces
-    `axis`. Negative indices count from the end; others out of range are an
+    `axis`. Negative indices count from the end (unsigned ones all from the
+    front); others out of range are an
     error at run time (the read is clamped).
     Numerics: elements are copied, never rounded.
 
